@@ -1,0 +1,48 @@
+"""
+The samples of a run as test cases, for `--junit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from evalframe.core.event import Event
+from evalframe.reports.junit import SampleOutcome, write_junit
+from evalframe.runs.run import RunResult
+
+
+def write_outcomes(result: RunResult, path: str) -> None:
+    """
+    Write the file.
+
+    Raises:
+        LogUnavailable: If it cannot be written.
+    """
+    write_junit(outcomes(result), path, name=result.run_spec.eval_name)
+
+
+def outcomes(result: RunResult) -> Iterator[SampleOutcome]:
+    """What became of each sample; one with several verdicts is correct if all are."""
+    verdicts: dict[str | None, dict[str, Any]] = {}
+    for event in result.events("match"):
+        before = verdicts.get(event.sample_id)
+        if before is None or before["correct"]:
+            verdicts[event.sample_id] = event.data
+    reasons = {event.sample_id: str(event.data.get("reason")) for event in result.events("unscored")}
+    for event in result.events("sample"):
+        yield outcome(event, verdicts.get(event.sample_id), reasons.get(event.sample_id, "no verdict"))
+
+
+def outcome(event: Event, verdict: dict[str, Any] | None, reason: str) -> SampleOutcome:
+    """What became of one sample: `event` is its end, `verdict` the data of its match event, `reason` why there is none."""
+    name, seconds = str(event.sample_id), float(event.data.get("seconds") or 0.0)
+    if event.data["status"] == "error":
+        error = event.data["error"]
+        return SampleOutcome(name, status="error", seconds=seconds, message=f"{error['type']}: {error['message']}")
+    if event.data["status"] == "interrupted":
+        return SampleOutcome(name, status="error", seconds=seconds, message="interrupted")
+    if verdict is None:
+        return SampleOutcome(name, status="unscored", seconds=seconds, message=reason)
+    expected, answer = str(verdict.get("expected")), str(verdict.get("sampled", verdict.get("picked")))
+    return SampleOutcome(name, status="correct" if verdict["correct"] else "incorrect", seconds=seconds, expected=expected, answer=answer)

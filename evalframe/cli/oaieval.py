@@ -1,0 +1,139 @@
+"""
+`oaieval <completion_fn> <eval>`: run one eval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from evalframe.cli.options import Parser, add_settings, given_settings, guarded, say, set_up_messages
+
+if TYPE_CHECKING:
+    from evalframe.registry.registry import Registry
+    from evalframe.runs.prepare import Prepared
+    from evalframe.runs.progress import Bar, Lines
+    from evalframe.runs.run import RunResult
+
+DESCRIPTION = "Run an eval: ask a model every question of a data set, grade the answers, keep a log that explains every point."
+EPILOG = """\
+exit codes: 0 done; 1 the run or a threshold failed; 2 the question was wrong; 130 and 143 interrupted.
+Wrong answers alone never fail a run. What there is to run: evalframe list
+"""
+
+
+def parser() -> Parser:
+    """The parser of the command."""
+    made = Parser(prog="oaieval", description=DESCRIPTION, epilog=EPILOG)
+    made.add_argument(
+        "completion_fn",
+        help="who is asked: a model's name (openai/..., local/smollm2, a bare name for OPENAI_BASE_URL), an entry of the registry, "
+        "or several parted by commas",
+    )
+    made.add_argument("eval", help="what is asked: the name of an eval, see evalframe list")
+    add_settings(made)
+    outcome = made.add_argument_group("the outcome")
+    outcome.add_argument(
+        "--min",
+        action="append",
+        default=[],
+        metavar="METRIC=NUMBER",
+        help="Fail with exit code 1 if a metric is below; may be given several times.",
+    )
+    outcome.add_argument("--junit", metavar="FILE", help="Write each sample as a test case of a JUnit XML file.")
+    outcome.add_argument("--json", action="store_true", help="Print the report as JSON.")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    arguments = parser().parse(argv)
+    return guarded(lambda: run(arguments), debug=bool(arguments.debug))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the eval that the arguments name."""
+    from evalframe.analysis.gate import below_minimum, read_minimums
+    from evalframe.registry.registry import Registry
+    from evalframe.runs.run import run_eval
+
+    set_up_messages(debug=bool(arguments.debug), log_to_file=arguments.log_to_file)
+    minimums = read_minimums(arguments.min)
+    registry = Registry()
+    result = run_eval(
+        arguments.completion_fn,
+        arguments.eval,
+        registry=registry,
+        observer=observer(arguments),
+        on_start=lambda prepared: announce(prepared, registry),
+        **given_settings(arguments),
+    )
+    show(result, as_json=arguments.json)
+    if arguments.junit:
+        from evalframe.cli.junit import write_outcomes
+
+        write_outcomes(result, arguments.junit)
+    for failure in below_minimum(result.report, minimums):
+        say(failure)
+        result.exit_code = result.exit_code or 1
+    return result.exit_code
+
+
+def observer(arguments: argparse.Namespace) -> Bar | Lines | None:
+    """Who shows progress."""
+    import os
+
+    from evalframe.runs.config import RunConfig
+    from evalframe.runs.progress import progress
+
+    given = {"show_progress": arguments.show_progress} if arguments.show_progress else {}
+    return progress(RunConfig.resolve(given, os.environ).show_progress)
+
+
+def announce(prepared: Prepared, registry: Registry) -> None:
+    """Say what is about to happen, and where the log lies."""
+    for warning in registry.warnings:
+        say(f"warning: {warning}")
+    config, names = prepared.config, ", ".join(prepared.run_spec.completion_fns)
+    workers = "one after the other" if config.sequential else f"{config.threads} at once"
+    say(
+        f"{prepared.run_spec.eval_name} with {names}: {workers}; a call may take {config.timeout_s:g} s "
+        f"and is tried {config.max_retries + 1} times at most"
+    )
+    say(f"log: {prepared.log_path or 'none (dry run)'}")
+
+
+def show(result: RunResult, *, as_json: bool) -> None:
+    """Print the report on stdout, and what else should be read on stderr."""
+    log_path = str(result.log_path) if result.log_path else None
+    if as_json:
+        import json
+
+        outcome = {
+            "eval": result.run_spec.eval_name, "completion_fns": result.run_spec.completion_fns, "status": result.status,
+            "reason": result.reason, "samples": result.counts.to_line(), "report": result.report, "log": log_path,
+        }  # fmt: skip
+        print(json.dumps(outcome, ensure_ascii=True, indent=2, default=str))
+    else:
+        from evalframe.reports.console import report_text
+
+        title = f"{result.run_spec.eval_name} with {', '.join(result.run_spec.completion_fns)}"
+        print(
+            report_text(
+                title,
+                result.report,
+                result.counts.to_line(),
+                log_path=log_path,
+                status=result.status,
+                reason=result.reason,
+                seconds=result.seconds,
+            )
+        )
+    for notice in result.notices:
+        say(notice)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""
+What all commands share: flags made from `RunConfig`, errors shown to a person, messages on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from evalframe.core.errors import EvalframeError, closest, described
+from evalframe.core.secrets import Secrets
+from evalframe.reports.console import harmless
+from evalframe.runs.config import RunConfig
+
+UNEXPECTED = 1
+INTERRUPTED = 130
+
+
+class Parser(argparse.ArgumentParser):
+    """
+    A parser that says in one line what is wrong, and takes - and _ in flags for the same.
+    """
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=Help, **more)
+
+    def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
+        """Parse arguments; an error ends the process with exit code 2."""
+        return self.parse_args([self._canonical(word) for word in (sys.argv[1:] if argv is None else argv)])
+
+    def _canonical(self, word: str) -> str:
+        flag, equals, value = word.partition("=")
+        if not flag.startswith("--") or flag in self._option_string_actions:
+            return word
+        for known in self._option_string_actions:
+            if known.replace("-", "_") == flag.replace("-", "_"):
+                return known + equals + value
+        return word
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and end the process."""
+        unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split(" ")[0]
+        near = closest(unknown, self._option_string_actions, most=1) if message.startswith("unrecognized") else []
+        hint = f" Closest: {near[0]}." if near else ""
+        print(f"{self.prog}: error: {harmless(message)}.{hint} All: {self.prog} --help", file=sys.stderr)
+        raise SystemExit(2)
+
+
+class Help(argparse.HelpFormatter):
+    """Help in a width that fits a page."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=32, width=110)
+
+
+def add_settings(parser: argparse.ArgumentParser, *, without: Sequence[str] = ()) -> None:
+    """Give a parser a flag for each setting of a run."""
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    defaults = {item.name: item.default for item in dataclasses.fields(RunConfig)}
+    for name, known in RunConfig.settings().items():
+        if name in without:
+            continue
+        if known.group not in groups:
+            groups[known.group] = parser.add_argument_group(known.group)
+        default, variable = defaults[name], f" [{known.variable}]" if known.variable else ""
+        said = "" if default in (None, "", (), {}, False) or default is dataclasses.MISSING or known.switch else f" (default: {default})"
+        options: dict[str, Any] = {"dest": name, "default": None, "help": (known.help + said + variable).replace("%", "%%")}
+        if known.switch:
+            options["action"] = argparse.BooleanOptionalAction
+        else:
+            options["metavar"] = known.metavar
+            if known.many:
+                options["action"] = "append"
+        groups[known.group].add_argument(known.flag or f"--{name}", **options)
+
+
+def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings that the command line gives."""
+    return {name: getattr(arguments, name) for name in RunConfig.settings() if getattr(arguments, name, None) is not None}
+
+
+def set_up_messages(*, debug: bool, log_to_file: str | None) -> None:
+    """Send our messages to stderr, or to a file."""
+    logger = logging.getLogger("evalframe")
+    handler: logging.Handler = logging.FileHandler(log_to_file, encoding="utf-8") if log_to_file else logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s" if log_to_file else "%(message)s"))
+    logger.handlers = [handler]
+    logger.setLevel(logging.DEBUG if debug else logging.INFO)
+    logger.propagate = False
+
+
+def say(message: str) -> None:
+    """Tell a person something that is no result."""
+    logging.getLogger("evalframe").info(harmless(message))
+
+
+def guarded(command: Callable[[], int], *, debug: bool) -> int:
+    """
+    Run a command; whatever goes wrong is told in words.
+
+    Returns:
+        The exit code: that of the command, 2 where the question was wrong, 1 where something broke, 130 after Ctrl-C.
+    """
+    secrets = Secrets.from_environment(os.environ)
+    try:
+        code = command()
+        sys.stdout.flush()
+    except EvalframeError as error:
+        show_error(described(error), secrets, debug=debug)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who read the output has gone; nothing is left to say
+        return 0
+    except Exception as error:  # noqa: BLE001 - a defect of ours, told without a traceback unless asked for
+        show_error(f"evalframe met an error of its own: {described(error)}. Run again with --debug to see where.", secrets, debug=debug)
+        return UNEXPECTED
+    return code
+
+
+def show_error(message: str, secrets: Secrets, *, debug: bool) -> None:
+    """Print an error on stderr."""
+    if debug:
+        print(harmless(secrets.mask(traceback.format_exc())), file=sys.stderr)
+    print(harmless(secrets.mask(message)), file=sys.stderr)

@@ -1,0 +1,370 @@
+"""
+Send a request and wait for its reply, on the thread that asks, over connections that are kept open and shared by all threads.
+
+Covers: a wall-clock limit for each exchange that also holds when headers or body come byte by byte; its own limit for connecting; proxies
+(HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, in both cases); certificates of one's own (SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE);
+replies of any length up to `LARGEST_BODY_BYTES`. A fault of the network is a `Reply` that names it, never an exception.
+Does not cover: redirects (a POST would become a GET on its way), and the time that looking up a host's name takes.
+
+Importing this imports urllib3; whoever needs it only later imports it later.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from ssl import SSLContext, create_default_context
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    IncompleteRead,
+    NameResolutionError,
+    ProxyError,
+    SSLError,
+)
+
+from evalframe.core.completion import Reply, Send
+from evalframe.core.errors import BadSetting
+
+CONNECT_S = 10.0
+"""Seconds to connect to one address, TLS and a proxy's tunnel included."""
+LARGEST_BODY_BYTES = 64 << 20
+CHUNK_BYTES = 1 << 18
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
+BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+class Budget(threading.local):
+    """The time that the exchange of this thread has: `timeout_s` for all of it, until `deadline` (monotonic) as it stands now."""
+
+    timeout_s: float = 0.0
+    deadline: float = 0.0
+
+    def begin(self, seconds: float) -> None:
+        """So many seconds from now."""
+        self.deadline = time.monotonic() + seconds
+
+    def left_s(self) -> float:
+        """
+        Seconds left.
+
+        Raises:
+            TimeoutError: If there are none.
+        """
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the time limit is over")
+        return left
+
+
+_budget = Budget()
+
+
+class TimedReader(io.RawIOBase):
+    """What comes over a socket; each read waits only as long as there is time left, however many reads there are."""
+
+    def __init__(self, raw: io.RawIOBase, sock: Any) -> None:
+        self._raw, self._sock = raw, sock
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(_budget.left_s())
+        return cast("int | None", self._raw.readinto(buffer))
+
+    def close(self) -> None:
+        if not self.closed:
+            self._raw.close()
+        super().close()
+
+
+class TimedResponse(http.client.HTTPResponse):
+    """A response, a proxy's to CONNECT too, that is read in time."""
+
+    def __init__(self, sock: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp = io.BufferedReader(TimedReader(self.fp.detach(), sock))
+
+
+class Timed:
+    """What a connection does in time: it connects within its own limit, then sends and receives within that of the exchange."""
+
+    response_class: Any = TimedResponse
+
+    def connect(self) -> None:
+        _budget.begin(CONNECT_S)
+        super().connect()  # type: ignore[misc]
+        _budget.begin(_budget.timeout_s)
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        _budget.begin(_budget.timeout_s)
+        super().request(*args, **kwargs)  # type: ignore[misc]
+
+    def send(self, data: Any) -> None:
+        sock = getattr(self, "sock", None)
+        if sock is not None:
+            sock.settimeout(_budget.left_s())
+        super().send(data)  # type: ignore[misc]
+
+
+class TimedHTTPConnection(Timed, HTTPConnection):
+    """http."""
+
+
+class TimedHTTPSConnection(Timed, HTTPSConnection):
+    """https."""
+
+
+class TimedHTTPPool(HTTPConnectionPool):
+    """Connections to one host, by http."""
+
+    ConnectionCls = TimedHTTPConnection
+
+
+class TimedHTTPSPool(HTTPSConnectionPool):
+    """Connections to one host, by https."""
+
+    ConnectionCls = TimedHTTPSConnection
+
+
+POOLS = {"http": TimedHTTPPool, "https": TimedHTTPSPool}
+
+
+class Transport:
+    """
+    Connections that are kept open.
+
+    Args:
+        max_connections: How many at once to one host; a thread that comes on top waits for its turn.
+    """
+
+    def __init__(self, *, max_connections: int = 10) -> None:
+        self._max_connections = max_connections
+        self._managers: dict[tuple[str, str | None], urllib3.PoolManager] = {}
+        self._routes: dict[str, str | None] = {}
+        self._lock = threading.Lock()
+
+    def send(self, request: Send) -> Reply:
+        """
+        Send, and wait for the whole reply.
+
+        Raises:
+            BadSetting: If a variable names certificates that are not there, or a proxy that is none.
+        """
+        scheme, netloc = urlsplit(request.url)[:2]
+        proxy = self._proxy(request.url, f"{scheme}://{netloc}")
+        manager = self._manager(scheme, proxy)
+        _budget.timeout_s = request.timeout_s
+        try:
+            response = manager.request(
+                request.method,
+                request.url,
+                body=request.body,
+                headers=request.headers,
+                timeout=urllib3.Timeout(connect=CONNECT_S, read=request.timeout_s),
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+            try:
+                body = b"".join(capped(response.stream(CHUNK_BYTES)))
+            except BaseException:
+                response.close()  # or the rest of the body would be taken for the next reply
+                raise
+            finally:
+                response.release_conn()
+        except TooLong:
+            return Reply(0, fault=f"the reply of {address(request.url)} is longer than {LARGEST_BODY_BYTES >> 20} MiB")
+        except (HTTPError, http.client.HTTPException, OSError) as error:
+            return fault(error, request, proxy)
+        return Reply(response.status, {name.lower(): value for name, value in response.headers.items()}, body)
+
+    def close(self) -> None:
+        """Close the connections that are idle."""
+        with self._lock:
+            for manager in self._managers.values():
+                manager.clear()
+
+    def _proxy(self, url: str, origin: str) -> str | None:
+        if origin not in self._routes:
+            self._routes[origin] = proxy_of(url)
+        return self._routes[origin]
+
+    def _manager(self, scheme: str, proxy: str | None) -> urllib3.PoolManager:
+        key = (scheme, proxy)
+        with self._lock:
+            if key not in self._managers:
+                self._managers[key] = self._make_manager(scheme, proxy)
+            return self._managers[key]
+
+    def _make_manager(self, scheme: str, proxy: str | None) -> urllib3.PoolManager:
+        settings: dict[str, Any] = {"maxsize": self._max_connections, "block": True}
+        if "https" in (scheme, urlsplit(proxy or "").scheme):
+            settings["ssl_context"] = certificates()
+        manager: urllib3.PoolManager
+        if proxy is None:
+            manager = urllib3.PoolManager(**settings)
+        elif proxy.startswith("socks"):
+            manager = socks_manager(proxy, settings)
+        else:
+            parts = urllib3.util.parse_url(proxy)
+            headers = urllib3.make_headers(proxy_basic_auth=parts.auth) if parts.auth else None
+            if "ssl_context" in settings:
+                settings["proxy_ssl_context"] = settings["ssl_context"]
+            manager = urllib3.ProxyManager(proxy, proxy_headers=headers, **settings)
+        if not (proxy or "").startswith("socks"):
+            manager.pool_classes_by_scheme = POOLS
+        return manager
+
+
+class TooLong(Exception):
+    """A reply that is longer than any answer."""
+
+
+def capped(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """
+    The chunks of a body.
+
+    Raises:
+        TooLong: If they are more than `LARGEST_BODY_BYTES`.
+    """
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > LARGEST_BODY_BYTES:
+            raise TooLong
+        yield chunk
+
+
+def proxy_of(url: str) -> str | None:
+    """
+    The proxy that a URL goes through, or None.
+
+    Raises:
+        BadSetting: If the variable holds no URL of a proxy.
+    """
+    if not any(os.environ.get(name) or os.environ.get(name.upper()) for name in PROXY_VARIABLES):
+        return None
+    # requests takes long to import, and most runs need no proxy
+    from requests.utils import get_environ_proxies, select_proxy
+
+    proxy = select_proxy(url, get_environ_proxies(url))
+    if not proxy:
+        return None
+    if "://" not in proxy:
+        proxy = f"http://{proxy}"
+    try:
+        parts = urlsplit(proxy)
+        known = parts.scheme in ("http", "https", "socks4", "socks4a", "socks5", "socks5h") and bool(parts.hostname) and (parts.port or 1)
+    except ValueError:
+        known = False
+    if not known:
+        raise BadSetting(f"The proxy {shown_proxy(proxy)} for {address(url)} is no URL of a proxy.", do="Write http://HOST:PORT.")
+    return proxy
+
+
+def socks_manager(proxy: str, settings: dict[str, Any]) -> urllib3.PoolManager:
+    """
+    Connections through a SOCKS proxy; there the limit of an exchange holds for each silence, not for all of it.
+
+    Raises:
+        BadSetting: If the library for it is missing.
+    """
+    try:
+        from urllib3.contrib.socks import SOCKSProxyManager
+    except ImportError as error:
+        raise BadSetting(f'The proxy {shown_proxy(proxy)} needs "pysocks".', do="Install it: pip install pysocks") from error
+    return SOCKSProxyManager(proxy, **settings)
+
+
+def certificates() -> SSLContext:
+    """
+    Whom to trust: the certificates that the environment names, else those of certifi.
+
+    Raises:
+        BadSetting: If it names none that can be read.
+    """
+    for name in (*BUNDLES, "SSL_CERT_DIR"):
+        if value := os.environ.get(name):
+            try:
+                folder = Path(value).is_dir()
+                return create_default_context(cafile=None if folder else value, capath=value if folder else None)
+            except OSError as error:
+                raise BadSetting(f"{name} names certificates that cannot be read: {value} ({error}).") from error
+    import certifi
+
+    return create_default_context(cafile=certifi.where())
+
+
+def fault(error: Exception, request: Send, proxy: str | None) -> Reply:
+    """What went wrong on the network, as a reply."""
+    if isinstance(error, ProxyError):
+        told, timed_out = reason(error.original_error, shown_proxy(proxy or ""), request.timeout_s)
+        return Reply(0, fault=f"no way through the proxy {shown_proxy(proxy or '')}: {told}", timed_out=timed_out)
+    whom = address(request.url)
+    if proxy is not None:
+        whom = f"{whom} (through the proxy {shown_proxy(proxy)})"
+    told, timed_out = reason(error, whom, request.timeout_s)
+    return Reply(0, fault=told, timed_out=timed_out)
+
+
+def reason(error: BaseException, whom: str, timeout_s: float) -> tuple[str, bool]:
+    """Why there is no whole reply from `whom`, and whether that was the time limit."""
+    causes = list(chain(error))
+
+    def first(*kinds: type[BaseException]) -> BaseException | None:
+        return next((cause for cause in causes if isinstance(cause, kinds)), None)
+
+    if first(ConnectTimeoutError):
+        return f"no connection to {whom} within {CONNECT_S:g} s", True
+    if first(NameResolutionError):
+        return f"no such host: {whom}", False
+    if secure := first(SSLError):
+        return f"no secure connection to {whom}: {secure}", False
+    if first(TimeoutError):
+        return f"no whole reply from {whom} within {timeout_s:g} s", True
+    if first(ConnectionRefusedError):
+        return f"connection refused by {whom}", False
+    if first(http.client.RemoteDisconnected):
+        return f"connection closed by {whom} before it replied", False
+    if partial := first(IncompleteRead, http.client.IncompleteRead):
+        return f"connection closed by {whom} in the middle of its reply ({partial})", False
+    if first(ConnectionResetError, BrokenPipeError):
+        return f"connection reset by {whom}", False
+    system = first(OSError)
+    return f"{whom}: {(isinstance(system, OSError) and system.strerror) or f'{type(error).__name__}: {error}'}", False
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, what it was raised from, and what it holds as its reason."""
+    seen: set[int] = set()
+    waiting: list[object] = [error]
+    while waiting:
+        step = waiting.pop(0)
+        if isinstance(step, BaseException) and id(step) not in seen:
+            seen.add(id(step))
+            yield step
+            waiting += [step.__cause__, step.__context__, getattr(step, "reason", None), *step.args]
+
+
+def address(url: str) -> str:
+    """host:port of a URL."""
+    parts = urlsplit(url)
+    return parts.netloc.rpartition("@")[2]
+
+
+def shown_proxy(proxy: str) -> str:
+    """A proxy without its user and password."""
+    return address(proxy) or proxy.rpartition("@")[2]

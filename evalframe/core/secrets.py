@@ -1,0 +1,92 @@
+"""
+Secrets never reach a log or a screen: they are replaced by *** wherever they occur.
+
+Covers: values of arguments whose name says key, token, secret, password or authorization; userinfo in URLs; the values of environment
+variables that end in _API_KEY, _TOKEN and the like.
+Does not cover: a secret under eight characters inside a longer text, since that would blot out ordinary words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+MASK = "***"
+SECRET_NAME = re.compile(r"(^|[_\-.])(api[_\-]?key|apikey|key|token|secret|password|passwd|authorization|credential)s?$", re.IGNORECASE)
+SECRET_VARIABLE = re.compile(r"(_API_KEY|_TOKEN|_SECRET|_PASSWORD|_SECRET_KEY|_ACCESS_KEY)$", re.IGNORECASE)
+NOT_SECRET = re.compile(r"(_env|max_tokens|_tokens)$", re.IGNORECASE)
+USERINFO = re.compile(r"(?<=://)[^/@\s\"'\\]+(?=@)")
+SHORTEST = 8
+"""Characters; a shorter value is masked by its name alone."""
+
+
+def names_secret(name: object) -> bool:
+    """Whether a value of this name is a secret: "api_key" is, "max_tokens", "token_limit" and "api_key_env" are not."""
+    return isinstance(name, str) and bool(SECRET_NAME.search(name)) and not NOT_SECRET.search(name)
+
+
+class Secrets:
+    """
+    The secrets that are known.
+
+    Args:
+        values: Secret texts.
+    """
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._values: set[str] = set()
+        self._text: re.Pattern[str] | None = None
+        self._bytes: re.Pattern[bytes] | None = None
+        self.add(values)
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> Secrets:
+        """Those in environment variables."""
+        return cls(value for name, value in environ.items() if SECRET_VARIABLE.search(name))
+
+    def add(self, values: Iterable[str]) -> None:
+        """Learn more of them."""
+        self._values.update(value for value in values if len(value) >= SHORTEST)
+        if not self._values:
+            return
+        spelt = {form for value in self._values for form in (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])}
+        longest_first = sorted(spelt, key=len, reverse=True)
+        self._text = re.compile("|".join(re.escape(form) for form in longest_first))
+        self._bytes = re.compile(b"|".join(re.escape(form.encode("utf-8", "surrogatepass")) for form in longest_first))
+
+    def add_arguments(self, arguments: Any) -> None:
+        """Learn the secrets among arguments, however deep they lie."""
+        self.add(found for found in _secret_values(arguments) if isinstance(found, str))
+
+    def mask(self, text: str) -> str:
+        """The text without secrets."""
+        masked = USERINFO.sub(MASK, text) if "@" in text else text
+        return self._text.sub(MASK, masked) if self._text else masked
+
+    def mask_bytes(self, line: bytes) -> bytes:
+        """An encoded line without secrets; userinfo in URLs is left to `mask_arguments` and `mask`."""
+        return self._bytes.sub(MASK.encode(), line) if self._bytes else line
+
+    def mask_arguments(self, value: Any) -> Any:
+        """A copy of arguments without secrets."""
+        if isinstance(value, Mapping):
+            return {
+                key: MASK if names_secret(key) and not isinstance(item, Mapping) and item else self.mask_arguments(item)
+                for key, item in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self.mask_arguments(item) for item in value]
+        return self.mask(value) if isinstance(value, str) else value
+
+
+def _secret_values(value: Any, *, named: bool = False) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _secret_values(item, named=named or names_secret(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _secret_values(item, named=named)
+    elif named:
+        yield value

@@ -1,0 +1,219 @@
+"""
+The eval that needs no Python: samples, worked examples, a completion, a grader, metrics; all named in YAML.
+
+Generation and grading are two steps, so that a log can be graded again without asking a model again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from random import Random
+from typing import Any, Literal
+
+from evalframe.core.completion import CompletionFn, CompletionResult
+from evalframe.core.errors import BadArguments, BadReply, BadSample, EmptyDataset
+from evalframe.core.grade import Grade
+from evalframe.core.grader import Grader
+from evalframe.core.messages import is_message
+from evalframe.core.prompts import Prompt, is_chat, is_prompt
+from evalframe.core.recorder import Recorder, record_match, record_metrics, record_unscored
+from evalframe.core.sample import Sample
+from evalframe.eval import Eval
+from evalframe.metrics.basic import RunningMean, accuracy_report
+from evalframe.solvers.few_shot import FewShot
+
+
+class Graded(Eval):
+    """
+    Ask each sample, grade each answer.
+
+    Args:
+        completion_fns: Who is asked; one.
+        samples_jsonl: The data: rows with `input` (text or chat messages) and `ideal` (an answer, or a list of answers).
+        grader: Who judges: "module:Class", {class: ..., args: ...}, or a grader.
+        fields: The row's own names for ours: {input: question, ideal: answer}.
+        options: Options for the model in every call; only what is asked for is sent.
+        max_tokens: The same as options: {max_tokens: ...}.
+        num_few_shot: Worked examples before each question.
+        few_shot_jsonl: Where they come from: rows {"sample": [messages]}.
+        few_shot_sampling: "first" or "random"; see `FewShot`.
+        args, kwargs: As for `Eval`.
+
+    Raises:
+        BadArguments: If these do not fit together.
+    """
+
+    def __init__(
+        self,
+        completion_fns: Sequence[CompletionFn],
+        samples_jsonl: str,
+        *args: Any,
+        grader: Grader | str | Mapping[str, Any],
+        fields: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
+        max_tokens: int | None = None,
+        num_few_shot: int = 0,
+        few_shot_jsonl: str | None = None,
+        few_shot_sampling: Literal["first", "random"] = "first",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(completion_fns, *args, **kwargs)
+        self.samples_jsonl = samples_jsonl
+        self.fields = dict(fields or {})
+        self.options = {**(options or {}), **({"max_tokens": max_tokens} if max_tokens is not None else {})}
+        self.num_few_shot = num_few_shot
+        self.few_shot_jsonl = few_shot_jsonl
+        self.few_shot_sampling = few_shot_sampling
+        self._refuse_what_does_not_fit()
+        self.grader = self._build(grader)
+        self._few_shot: FewShot | None = None
+
+    def _refuse_what_does_not_fit(self) -> None:
+        name = type(self).__name__
+        if len(self.completion_fns) > 1:
+            raise BadArguments(f"{name} asks one completion function, but {len(self.completion_fns)} are given.")
+        if isinstance(self.num_few_shot, bool) or not isinstance(self.num_few_shot, int) or self.num_few_shot < 0:
+            raise BadArguments(f"num_few_shot is a whole number from 0 on, not {self.num_few_shot!r}.")
+        if self.num_few_shot and self.few_shot_jsonl is None:
+            raise BadArguments(
+                f"num_few_shot is {self.num_few_shot}, but there is nothing to choose from.", do="Name a file: few_shot_jsonl: ..."
+            )
+        if self.few_shot_sampling not in ("first", "random"):
+            raise BadArguments(f'few_shot_sampling is "first" or "random", not {self.few_shot_sampling!r}.')
+        unknown = sorted(set(self.fields) - {"input", "ideal", "id"})
+        if unknown:
+            raise BadArguments(f"fields maps input, ideal and id, not {', '.join(unknown)}.", do="Write fields: {ideal: <the row's name>}")
+
+    def _build(self, grader: Grader | str | Mapping[str, Any]) -> Grader:
+        if self.registry is not None:
+            built: Grader = self.registry.build(grader)
+            return built
+        if isinstance(grader, str | Mapping):
+            spec: Mapping[str, Any] = {"class": grader} if isinstance(grader, str) else grader
+            module, _, name = str(spec["class"]).partition(":")
+            made: Grader = getattr(import_module(module), name)(**spec.get("args", {}))
+            return made
+        return grader
+
+    # ------------------------------------------------------------------ before the first request
+
+    def check(self) -> None:
+        super().check()
+        if self.num_few_shot:
+            self.few_shot()
+
+    def check_sample(self, row: Any) -> str | None:
+        """What is wrong with a row: no input that can be asked, no ideal where the grader needs one, or what the grader finds."""
+        sought = {"input": self.fields.get("input", "input")}
+        if getattr(self.grader, "needs_ideal", True):
+            sought["ideal"] = self.fields.get("ideal", "ideal")
+        for ours, theirs in sought.items():
+            if theirs not in row:
+                return (
+                    f'has no "{theirs}" (it has: {", ".join(map(str, row)) or "nothing"}). Map it: args: {{fields: {{{ours}: <its name>}}}}'
+                )
+        if not is_prompt(row[sought["input"]]):
+            return f'has an "{sought["input"]}" that cannot be asked: it is neither text nor a list of messages with a role.'
+        if self.num_few_shot and not is_chat(row[sought["input"]]):
+            return f'has an "{sought["input"]}" that is text, but worked examples (num_few_shot) go into a list of messages.'
+        check: Callable[[Sample], str | None] | None = getattr(self.grader, "check", None)
+        return check(Sample.from_row(row, self.fields)) if check else None
+
+    def few_shot(self) -> FewShot | None:
+        """
+        The worked examples, read once.
+
+        Raises:
+            DataError: If they cannot be read, or are too few.
+        """
+        if self._few_shot is None and self.num_few_shot and self.few_shot_jsonl is not None:
+            rows = self.load_rows(self.few_shot_jsonl, check=check_example)
+            if len(rows) < self.num_few_shot:
+                raise EmptyDataset(f"{self.few_shot_jsonl} holds {len(rows)} worked examples, but num_few_shot is {self.num_few_shot}.")
+            self._few_shot = FewShot(tuple(row["sample"] for row in rows), self.num_few_shot, self.few_shot_sampling)
+        return self._few_shot
+
+    # ------------------------------------------------------------------ one sample
+
+    def get_samples(self) -> Sequence[Any]:
+        """All rows, read only when they are looked at."""
+        return self.all_rows()
+
+    def eval_sample(self, sample: Any, rng: Random) -> Any:
+        """Ask one sample and record a verdict on each answer to it."""
+        asked = self.read(sample)
+        answers = self.generate(asked, rng).get_completions()
+        if not answers:
+            raise BadReply("the completion function gave no completion at all.")
+        grades = [self.record(self.grade(answer, asked), answer, asked, index, len(answers)) for index, answer in enumerate(answers)]
+        scores = [grade.score for grade in grades]
+        return {"score": scores[0]} if len(scores) == 1 else {"scores": scores}
+
+    def read(self, row: Any) -> Sample:
+        """
+        The row as a sample.
+
+        Raises:
+            BadSample: If it has no input; rows of files were looked at before, rows made in Python were not.
+        """
+        problem = self.check_sample(row) if isinstance(row, Mapping) else "is no mapping"
+        if problem:
+            raise BadSample(f"the sample {problem}")
+        return Sample.from_row(row, self.fields)
+
+    def prompt(self, sample: Sample, rng: Random) -> Prompt:
+        """What the model is asked."""
+        few_shot = self.few_shot()
+        return few_shot(sample.input, sample, rng) if few_shot else sample.input
+
+    def generate(self, sample: Sample, rng: Random) -> CompletionResult:
+        """Ask the model."""
+        return self.completion_fn(prompt=self.prompt(sample, rng), **self.options)
+
+    def grade(self, completion: str, sample: Sample) -> Grade:
+        """Judge one answer."""
+        return self.grader(completion, sample)
+
+    def record(self, grade: Grade, answer: str, sample: Sample, index: int, answers: int) -> Grade:
+        """Record a verdict; the answer's number stands with it where there are several."""
+        which = {"index": index} if answers > 1 else {}
+        if grade.score is None:
+            record_unscored(grade.reason or "", expected=sample.ideals, sampled=answer, **which, **grade.details)
+        else:
+            partial = {} if grade.score in (0.0, 1.0) else {"score": grade.score}
+            record_match(
+                grade.is_correct, expected=sample.ideals or None, picked=grade.picked, sampled=answer, **partial, **which, **grade.details
+            )
+        if grade.metrics:
+            record_metrics(**grade.metrics)
+        return grade
+
+    # ------------------------------------------------------------------ all of them
+
+    def run(self, recorder: Recorder) -> dict[str, Any]:
+        """Ask all samples and report."""
+        self.eval_all_samples(recorder, self.get_samples())
+        return self.report(recorder)
+
+    def report(self, recorder: Recorder) -> dict[str, Any]:
+        """The accuracy over all verdicts, and the mean of every other number that the grader gave."""
+        report = accuracy_report(event.data["correct"] for event in recorder.get_events("match"))
+        means: dict[str, RunningMean] = {}
+        for event in recorder.get_events("metrics"):
+            for name, value in event.data.items():
+                if isinstance(value, int | float):
+                    means.setdefault(name, RunningMean()).add(value)
+        for name, running in means.items():
+            report[name] = running.mean
+            report[f"{name}_stderr"] = running.standard_error
+            report[f"{name}_n"] = running.n
+        return report
+
+
+def check_example(row: Any) -> str | None:
+    """What is wrong with a row of worked examples."""
+    example = row.get("sample")
+    if not isinstance(example, list) or not example or not all(is_message(message) for message in example):
+        return 'has no "sample" that is a list of messages.'
+    return None

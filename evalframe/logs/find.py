@@ -1,0 +1,40 @@
+"""
+Where logs lie and what they are called.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+LOG_DIR = "./evallogs"
+LOG_DIR_VARIABLE = "EVALFRAME_LOG_DIR"
+LONGEST_NAME = 150
+"""Characters of a log's name, ending included."""
+UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
+SUFFIX = ".jsonl"
+
+
+def safe(name: str) -> str:
+    """A name in the alphabet A-Z a-z 0-9 . _ + -, and not hidden."""
+    return UNSAFE.sub("-", name).strip("-.") or "x"
+
+
+def log_name(run_id: str, completion_fn: str, eval_name: str) -> str:
+    """
+    A log's name: `YYYYMMDD-HHMMSS_<completion_fn>_<eval>_<6 random>.jsonl`.
+
+    The run's id begins with the time and ends with what is random; the names between them are cut so that the whole stays short.
+    """
+    when, _, token = run_id.rpartition("_")
+    room = LONGEST_NAME - len(when) - len(token) - len(SUFFIX) - 3
+    tested, asked = safe(completion_fn.rsplit("://", 1)[-1].rsplit("@", 1)[-1]), safe(eval_name)
+    asked = asked[: max(room - len(tested), room // 2)]
+    tested = tested[: room - len(asked)]
+    return f"{when}_{tested}_{asked}_{token}{SUFFIX}"
+
+
+def log_dir(given: str | None, environ: Mapping[str, str]) -> Path:
+    """The folder for logs: as given, else as the environment says, else ./evallogs."""
+    return Path(given or environ.get(LOG_DIR_VARIABLE) or LOG_DIR).expanduser().absolute()

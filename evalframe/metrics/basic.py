@@ -1,0 +1,140 @@
+"""
+Accuracy and means, with what they rest on: a standard error and an interval beside every one.
+
+No library is needed: the formulas are short. They are checked against scipy in the tests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from statistics import NormalDist
+from typing import Any
+
+
+def mean(scores: Sequence[float]) -> float | None:
+    """The mean of scores; None of none."""
+    return math.fsum(scores) / len(scores) if scores else None
+
+
+def standard_error(scores: Sequence[float]) -> float | None:
+    """
+    Standard error of the mean: the sample standard deviation over the root of n.
+
+    Args:
+        scores: Shape (n,).
+
+    Returns:
+        In the unit of `scores`; None if n < 2.
+    """
+    n = len(scores)
+    if n < 2:
+        return None
+    centre = math.fsum(scores) / n
+    return math.sqrt(math.fsum((score - centre) ** 2 for score in scores) / (n - 1) / n)
+
+
+def proportion_error(successes: int, n: int) -> float | None:
+    """`standard_error` of `successes` ones and the rest zeros, from the counts alone; None if n < 2."""
+    if n < 2:
+        return None
+    return math.sqrt(successes * (n - successes) / n / (n - 1) / n)
+
+
+def wilson_interval(successes: int, n: int, *, level: float = 0.95) -> tuple[float, float] | None:
+    """
+    Wilson's score interval of a proportion: it keeps its coverage for small n and near 0 and 1.
+
+    Args:
+        successes: How many.
+        n: Of how many.
+        level: Coverage, in (0, 1).
+
+    Returns:
+        (low, high), within [0, 1]; None if n is 0.
+
+    Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927).
+    """
+    if n == 0:
+        return None
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    share = successes / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low = 0.0 if successes == 0 else max(0.0, centre - reach)
+    high = 1.0 if successes == n else min(1.0, centre + reach)
+    return low, high
+
+
+def half_sample_std(successes: int, n: int) -> float | None:
+    """
+    What the mould's `boostrap_std` estimates: the standard deviation of the accuracy over half of the verdicts, drawn without replacement.
+
+    openai/evals draws a thousand such halves without a seed. Over all draws the variance is S^2 / m * (1 - m / n), with m = n // 2 and S^2
+    the sample variance, so it is computed instead.
+
+    Args:
+        successes: Right verdicts.
+        n: All verdicts.
+
+    Returns:
+        In [0, 1]; None if n < 2.
+
+    Source: W. G. Cochran, Sampling Techniques (1977), theorem 2.2.
+    """
+    if n < 2:
+        return None
+    half = n // 2
+    variance = successes * (n - successes) / n / (n - 1)
+    return math.sqrt(variance / half * (1 - half / n))
+
+
+def accuracy_report(correct: Iterable[bool]) -> dict[str, Any]:
+    """
+    The accuracy over verdicts, and what it rests on.
+
+    Args:
+        correct: One a verdict; read once, kept nowhere.
+
+    Returns:
+        accuracy, boostrap_std (the mould's spelling), accuracy_stderr, accuracy_ci95 ([low, high]) and n; None where there is no such
+        number.
+    """
+    n = successes = 0
+    for verdict in correct:
+        n += 1
+        successes += bool(verdict)
+    interval = wilson_interval(successes, n)
+    return {
+        "accuracy": successes / n if n else None,
+        "boostrap_std": half_sample_std(successes, n),
+        "accuracy_stderr": proportion_error(successes, n),
+        "accuracy_ci95": list(interval) if interval else None,
+        "n": n,
+    }
+
+
+class RunningMean:
+    """A mean and its standard error over numbers that come one by one, none of which is kept."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._mean = 0.0
+        self._squares = 0.0
+
+    def add(self, value: float) -> None:
+        """Take one more."""
+        self.n += 1
+        step = value - self._mean
+        self._mean += step / self.n
+        self._squares += step * (value - self._mean)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean; None of none."""
+        return self._mean if self.n else None
+
+    @property
+    def standard_error(self) -> float | None:
+        """The standard error of the mean; None if n < 2."""
+        return math.sqrt(self._squares / (self.n - 1) / self.n) if self.n >= 2 else None

@@ -1,0 +1,1 @@
+"""What exists, by name: YAML entries from several folders, and how to build what they stand for."""

@@ -1,0 +1,85 @@
+"""
+A report for a terminal: a small table, plain text, no control codes whatever a model wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from evalframe.reports.numbers import Row, number, rows, tokens
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+HEADINGS = Row("metric", "value", "std. error", "95 % interval", "n")
+
+
+def harmless(text: str) -> str:
+    """The text with control characters spelt out, so that it cannot drive a terminal; newlines and tabs stay."""
+    return CONTROL.sub(lambda found: found.group().encode("unicode_escape", "backslashreplace").decode("ascii"), text)
+
+
+def table(lines: Iterable[Sequence[str]]) -> str:
+    """Columns, the first flush left, the others flush right; columns without content are left out."""
+    grid = [[harmless(cell).replace("\n", " ") for cell in line] for line in lines]
+    kept = [column for column in range(len(grid[0])) if any(line[column] for line in grid[1:])]
+    widths = {column: max(len(line[column]) for line in grid) for column in kept}
+    shown = []
+    for line in grid:
+        cells = [line[c].ljust(widths[c]) if c == kept[0] else line[c].rjust(widths[c]) for c in kept]
+        shown.append("  ".join(cells).rstrip())
+    return "\n".join(shown)
+
+
+def report_text(
+    title: str,
+    report: Mapping[str, Any],
+    samples: Mapping[str, int],
+    *,
+    log_path: str | None,
+    status: str,
+    reason: str = "",
+    seconds: float | None = None,
+) -> str:
+    """
+    The report of one run.
+
+    Args:
+        title: What was asked of whom.
+        report: Numbers by name.
+        samples: How many samples ended how.
+        log_path: Absolute; None where there is no log.
+        status: "success", "error", "cancelled".
+        reason: Why it is no success.
+        seconds: How long it took.
+    """
+    metrics = rows(report)
+    parts = [harmless(title)]
+    if metrics:
+        parts.append(table([as_cells(HEADINGS), *(as_cells(row) for row in metrics)]))
+    facts = [("samples", samples_text(samples, seconds))]
+    facts += [("tokens", line) for line in tokens(report.get("usage") or {})]
+    facts.append(("status", f"{status}: {reason}" if reason else status))
+    facts.append(("log", log_path or "none (dry run)"))
+    parts.append("\n".join(f"{name:8} {harmless(text)}" for name, text in facts))
+    return "\n\n".join(parts)
+
+
+def as_cells(row: Row) -> list[str]:
+    """A row's cells."""
+    return [row.metric, row.value, row.error, row.interval, row.n]
+
+
+def samples_text(samples: Mapping[str, int], seconds: float | None) -> str:
+    """How many samples ended how, in words; what did not happen is not mentioned."""
+    said = [f"{number(samples.get('total', 0))} in all", f"{number(samples.get('completed', 0))} completed"]
+    for key, word in (
+        ("error", "in error"),
+        ("limit", "cut by a limit"),
+        ("unscored", "without a verdict"),
+        ("interrupted", "interrupted"),
+    ):
+        if samples.get(key):
+            said.append(f"{number(samples[key])} {word}")
+    took = f" in {seconds:.1f} s" if seconds is not None else ""
+    return ", ".join(said) + took

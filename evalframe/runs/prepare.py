@@ -1,0 +1,204 @@
+"""
+Everything about a run that can be known before a model is asked: names, arguments, settings, data, keys, the place of the log.
+
+All faults are found in one go, so that they can be mended in one go.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from evalframe.core.completion import CompletionFn
+from evalframe.core.errors import BadSetting, EvalframeError, Faults, LogUnavailable
+from evalframe.core.secrets import Secrets
+from evalframe.core.specs import CompletionFnSpec, EvalSpec, RunSpec
+from evalframe.eval import Eval
+from evalframe.logs.find import log_dir, log_name
+from evalframe.registry.env import read_env
+from evalframe.registry.registry import Registry
+from evalframe.runs.config import RunConfig, texts
+from evalframe.runs.provenance import data_facts, provenance
+
+
+@dataclass
+class Prepared:
+    """A run of which everything is known but the answers."""
+
+    config: RunConfig
+    spec: EvalSpec
+    eval: Eval
+    run_spec: RunSpec
+    secrets: Secrets
+    log_path: Path | None
+
+
+def prepare(
+    completion_fn: str | CompletionFn | Sequence[str | CompletionFn],
+    eval: str | EvalSpec,
+    *,
+    registry: Registry | None,
+    settings: Mapping[str, Any],
+) -> Prepared:
+    """
+    Check everything that needs no model.
+
+    Raises:
+        EvalframeError: One fault, or `Faults` with all of them.
+    """
+    faults = Collector()
+    early = faults.of(lambda: RunConfig.resolve(settings, os.environ))
+    registry = registry if registry is not None else Registry()
+    faults.of(lambda: registry.add_registry_paths(texts(settings.get("registry_path") or ())))
+    spec = eval if isinstance(eval, EvalSpec) else faults.of(lambda: registry.get_eval(eval))
+    config = faults.of(lambda: RunConfig.resolve(settings, os.environ, spec.run if spec else None)) if early else None
+    secrets = Secrets.from_environment(os.environ)
+    names, functions, described = ask_whom(completion_fn, registry, config, secrets, faults)
+    if spec is None or config is None:
+        raise faults.all()
+    secrets.add_arguments([dict(config.extra_eval_params), read_env(spec.args, missing_ok=True)])
+    name = full_name(spec.key)
+    built = faults.of(lambda: registry.make_eval(spec, functions, seed=config.seed, name=name, **config.extra_eval_params))
+    if built is not None:
+        faults.of(built.check)
+    run_spec = make_run_spec(config, spec, name, names, described, built, secrets)
+    path = None if config.dry_run else log_path(config, run_spec)
+    if path is not None:
+        faults.of(lambda: check_log_place(path))
+    if config.http_run and not config.http_run_url:
+        faults.add(BadSetting("--http-run needs to know where to.", do="Say --http-run-url URL."))
+    if config.http_run and config.dry_run:
+        faults.add(
+            BadSetting("--dry-run keeps no log, and --http-run needs one for what cannot be delivered.", do="Leave one of them out.")
+        )
+    if faults or built is None:
+        raise faults.all()
+    return Prepared(config, spec, built, run_spec, secrets, path)
+
+
+class Collector:
+    """Gathers faults, so that all of them can be told at once."""
+
+    def __init__(self) -> None:
+        self._found: list[EvalframeError] = []
+
+    def of(self, step: Callable[[], Any]) -> Any:
+        """What `step` returns; None, and the fault kept, if it raises one."""
+        try:
+            return step()
+        except EvalframeError as error:
+            self.add(error)
+            return None
+
+    def add(self, error: EvalframeError) -> None:
+        """Keep a fault, once."""
+        if str(error) not in [str(other) for other in self._found]:
+            self._found.append(error)
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def all(self) -> EvalframeError:
+        """The fault, or all of them as one error."""
+        return self._found[0] if len(self._found) == 1 else Faults(self._found)
+
+
+def ask_whom(
+    asked: str | CompletionFn | Sequence[str | CompletionFn],
+    registry: Registry,
+    config: RunConfig | None,
+    secrets: Secrets,
+    faults: Collector,
+) -> tuple[list[str], list[CompletionFn], list[dict[str, Any]]]:
+    """The names, the completion functions, and what the log says of them."""
+    wanted = [asked] if isinstance(asked, str) or callable(asked) else list(asked)
+    wanted = [part for item in wanted for part in (item.split(",") if isinstance(item, str) else [item])]
+    defaults = {"timeout_s": config.timeout_s, "max_retries": config.max_retries, "max_connections": config.threads} if config else {}
+    extra = dict(config.completion_args) if config else {}
+    names, functions, told = [], [], []
+    for item in wanted:
+        if not isinstance(item, str):
+            names.append(getattr(item, "__name__", type(item).__name__))
+            functions.append(item)
+            told.append({"class": f"{type(item).__module__}:{type(item).__qualname__}", "args": {}})
+            continue
+        names.append(item)
+        found: CompletionFnSpec | None = faults.of(partial(registry.resolve_completion_fn, item, **extra))
+        if found is None:
+            continue
+        told.append({"name": item, "class": found.cls, "args": found.args})
+        secrets.add_arguments(read_env(found.args, missing_ok=True))
+        made = faults.of(partial(registry.make_completion_fn, item, defaults=defaults, **extra))
+        if made is not None:
+            functions.append(made)
+    return names, functions, told
+
+
+def full_name(key: str) -> str:
+    """The name of an eval with a split: its own, or "<name>.default" for one that has none."""
+    return key if "." in key else f"{key}.default"
+
+
+def make_run_spec(
+    config: RunConfig,
+    spec: EvalSpec,
+    name: str,
+    names: list[str],
+    described: list[dict[str, Any]],
+    built: Eval | None,
+    secrets: Secrets,
+) -> RunSpec:
+    """The log's first line."""
+    base, split = name.split(".")[:2]
+    run_config = {
+        "completion_fns": described,
+        "eval_spec": {
+            "class": spec.cls,
+            "args": {**spec.args, **config.extra_eval_params},
+            "key": spec.key,
+            "group": spec.group,
+            "registry_path": str(spec.registry_path) if spec.registry_path else None,
+        },
+        "data": built.data_facts(data_facts) if built is not None else [],
+        "command": " ".join(map(shlex.quote, sys.argv)),
+        **config.to_dict(),
+        "initial_settings": {"visible": config.visible if config.visible is not None else config.max_samples is None},
+    }
+    return RunSpec(
+        completion_fns=[secrets.mask(name) for name in names],
+        eval_name=name,
+        base_eval=base,
+        split=split,
+        run_config=secrets.mask_arguments(run_config),
+        created_by=config.user,
+        evalframe=provenance(),
+    )
+
+
+def log_path(config: RunConfig, run_spec: RunSpec) -> Path:
+    """Where the log goes."""
+    if config.record_path:
+        return Path(config.record_path).expanduser().absolute()
+    return log_dir(config.log_dir, {}) / log_name(run_spec.run_id, ",".join(run_spec.completion_fns), run_spec.eval_name)
+
+
+def check_log_place(path: Path) -> None:
+    """
+    Say whether a log could be made here, without making anything.
+
+    Raises:
+        LogUnavailable: If it could not.
+    """
+    if path.exists():
+        return  # what lies there is looked at when it is opened
+    folder = next(place for place in path.parents if place.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise LogUnavailable(
+            f"cannot make the log {path}: {folder} is no folder that can be written to.", do="Choose another with --log_dir."
+        )

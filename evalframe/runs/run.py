@@ -1,0 +1,266 @@
+"""
+One run: what can be checked is checked, the log is opened, the eval is run, the report is written, whatever happens.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evalframe.core.completion import CompletionFn
+from evalframe.core.errors import EvalFailed, EvalframeError, LogUnavailable
+from evalframe.core.event import Event
+from evalframe.core.recorder import Recorder
+from evalframe.core.specs import EvalSpec, RunSpec
+from evalframe.eval import Eval
+from evalframe.loop import Loop, Observer, SampleCounts, Tally
+from evalframe.recorders.console import ConsoleRecorder
+from evalframe.recorders.http import HttpRecorder
+from evalframe.recorders.jsonl import JsonlRecorder
+from evalframe.recorders.memory import MemoryRecorder
+from evalframe.recorders.tee import TeeRecorder
+from evalframe.registry.registry import Registry
+from evalframe.runs.prepare import Prepared, prepare
+
+logger = logging.getLogger("evalframe")
+
+SUCCESS, ERROR, CANCELLED = "success", "error", "cancelled"
+
+
+@dataclass
+class RunResult:
+    """
+    What a run came to.
+
+    Args:
+        report: Numbers by name; what the log calls final_report.
+        status: "success", "error" or "cancelled".
+        counts: What became of the samples.
+        reason: Why it is no success: one sentence; "" for a success.
+        exit_code: What a command that does just this run returns.
+        log_path: The log; None for a dry run.
+        run_spec: What was run.
+        recorder: Who remembers the events.
+        seconds: How long it took.
+        errors: Messages of samples' errors, and how often each.
+        notices: What else a person should read.
+    """
+
+    report: dict[str, Any]
+    status: str
+    counts: SampleCounts
+    reason: str
+    exit_code: int
+    log_path: Path | None
+    run_spec: RunSpec
+    recorder: Recorder = field(repr=False)
+    seconds: float = 0.0
+    errors: Mapping[str, int] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+    def events(self, type: str) -> Sequence[Event]:
+        """The events of a type that count."""
+        return self.recorder.get_events(type)
+
+    def raise_for_status(self) -> RunResult:
+        """
+        Itself, if the run was a success.
+
+        Raises:
+            EvalFailed: If it was not, with the reason.
+        """
+        if self.status != SUCCESS:
+            raise EvalFailed(self.reason, do=f"Its log: {self.log_path}" if self.log_path else ())
+        return self
+
+
+def run_eval(
+    completion_fn: str | CompletionFn | Sequence[str | CompletionFn],
+    eval: str | EvalSpec,
+    *,
+    registry: Registry | None = None,
+    observer: Observer | None = None,
+    on_start: Callable[[Prepared], None] | None = None,
+    **settings: Any,
+) -> RunResult:
+    """
+    Run an eval.
+
+    Args:
+        completion_fn: Who is asked: a name, several parted by commas, a callable, or a list of these.
+        eval: What is asked: a name in the registry, or a spec.
+        registry: Where names are looked up; by default the bundled registry, one's own and `registry_path`.
+        observer: Who is told of each sample's end, such as a progress bar.
+        on_start: Called once everything is checked and before the first request.
+        settings: See `RunConfig`.
+
+    Returns:
+        The result, also of a run that failed or was interrupted; see `RunResult.raise_for_status`.
+
+    Raises:
+        EvalframeError: If the run cannot begin. Every fault that can be found without asking a model is told at once.
+    """
+    prepared = prepare(completion_fn, eval, registry=registry, settings=settings)
+    recorder, delivery = open_recorder(prepared)
+    if on_start:
+        on_start(prepared)
+    try:
+        return conduct(prepared, recorder, delivery, observer=observer)
+    finally:
+        recorder.close()
+
+
+def open_recorder(prepared: Prepared) -> tuple[Recorder, HttpRecorder | None]:
+    """The recorder of the run, and the part of it that sends events elsewhere, if any."""
+    config, run_spec = prepared.config, prepared.run_spec
+    first: Recorder
+    if prepared.log_path is None:
+        first = MemoryRecorder(run_spec)
+    else:
+        first = JsonlRecorder(run_spec, prepared.log_path, secrets=prepared.secrets, fsync=config.fsync)
+    observers: list[Recorder] = []
+    delivery = None
+    if config.dry_run and config.dry_run_logging:
+        observers.append(ConsoleRecorder(run_spec, sys.stderr, secrets=prepared.secrets))
+    if config.http_run and config.http_run_url:
+        delivery = HttpRecorder(
+            run_spec,
+            config.http_run_url,
+            batch_size=config.http_batch_size,
+            fail_percent_threshold=config.http_fail_percent_threshold,
+            secrets=prepared.secrets,
+        )
+        observers.append(delivery)
+    return (TeeRecorder(first, *observers) if observers else first), delivery
+
+
+def conduct(prepared: Prepared, recorder: Recorder, delivery: HttpRecorder | None, *, observer: Observer | None) -> RunResult:
+    """Run the eval and write its report, whatever happens."""
+    config, asked = prepared.config, prepared.eval
+    loop = asked.loop = Loop.compose(
+        workers=config.threads,
+        sequential=config.sequential,
+        max_samples=config.max_samples,
+        fail_on_error=config.fail_on_error,
+        continue_on_fail=config.continue_on_fail,
+        observer=observer,
+        grace_s=config.grace_s,
+        mask=prepared.secrets.mask,
+    )
+    started = time.monotonic()
+    with loop.interrupt.listening():
+        report, failure = attempted(asked, recorder, prepared)
+        report = completed_report(report, loop.tally)
+        status, reason = verdict(report, loop, failure)
+        result = RunResult(
+            report=report,
+            status=status,
+            counts=loop.tally.counts,
+            reason=reason,
+            exit_code=loop.interrupt.exit_code or (0 if status == SUCCESS else 1),
+            log_path=prepared.log_path,
+            run_spec=prepared.run_spec,
+            recorder=recorder,
+            seconds=time.monotonic() - started,
+            errors=dict(loop.tally.errors.most_common()),
+        )
+        finish(result, recorder, delivery, loop.tally)
+    return result
+
+
+def attempted(asked: Eval, recorder: Recorder, prepared: Prepared) -> tuple[dict[str, Any], str]:
+    """The eval's own report, and what kept it from one."""
+    try:
+        return dict(asked.run(recorder) or {}), ""
+    except LogUnavailable as error:
+        return {}, str(error)
+    except Exception as error:
+        logger.debug("the eval raised", exc_info=True)
+        return {}, prepared.secrets.mask(blamed(error))
+
+
+def blamed(error: Exception) -> str:
+    """An exception of an eval's own code, with the place it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    if isinstance(error, EvalframeError):
+        return str(error)
+    return f"the eval itself raised {type(error).__name__}: {error}{where}. Samples that were answered are in the log."
+
+
+def completed_report(report: dict[str, Any], tally: Tally) -> dict[str, Any]:
+    """The eval's report, with both readings where samples ended in error, and with what was spent."""
+    accuracy, n = report.get("accuracy"), report.get("n")
+    if tally.counts.error and isinstance(n, int) and (accuracy is None or isinstance(accuracy, int | float)):
+        report["accuracy_errors_as_wrong"] = (accuracy or 0.0) * n / (n + tally.counts.error)
+    if tally.usage:
+        report["usage"] = {model: spent.to_dict() for model, spent in tally.usage.items()}
+    return report
+
+
+def verdict(report: Mapping[str, Any], loop: Loop, failure: str) -> tuple[str, str]:
+    """How the run ended, and why that is no success."""
+    counts = loop.tally.counts
+    if failure:
+        return ERROR, failure
+    if loop.interrupt.signal is not None:
+        return CANCELLED, f"interrupted after {counts.ended} of {counts.total} samples."
+    if loop.fatal is not None:
+        return ERROR, f"given up, since every sample would fail: {loop.mask(str(loop.fatal))}"
+    if counts.error and loop.failure.has_failed(counts.error, counts.total):
+        return ERROR, failed_samples(loop.tally)
+    if counts.total and not counts.completed and not counts.limit:
+        return ERROR, failed_samples(loop.tally)
+    if "accuracy" in report and report["accuracy"] is None:
+        return ERROR, f"none of {counts.total} samples got a verdict; there is no accuracy to report."
+    return SUCCESS, ""
+
+
+def failed_samples(tally: Tally) -> str:
+    """How many samples failed, and of what most of all."""
+    (message, times), *_ = tally.errors.most_common(1) or [("", 0)]
+    counts = tally.counts
+    often = f" Most often ({times}): {message}" if message else ""
+    return f"{counts.error} of {counts.total} samples failed.{often}"
+
+
+def finish(result: RunResult, recorder: Recorder, delivery: HttpRecorder | None, tally: Tally) -> None:
+    """Write the last line, and bring everything to where it belongs."""
+    try:
+        recorder.flush()
+        if delivery is not None and delivery.failed:
+            set_failed(result, "too many events could not be delivered.")
+        recorder.record_final_report(result.report, **last_line(result, tally))
+        recorder.flush()
+    except LogUnavailable as error:
+        set_failed(result, str(error))
+    if isinstance(recorder, TeeRecorder):
+        result.notices += tuple(recorder.faults)
+    if delivery is not None:
+        delivery.close()
+        if delivery.failed:
+            set_failed(result, "too many events could not be delivered.")
+        result.notices += tuple(said for said in (delivery.summary(),) if said)
+
+
+def set_failed(result: RunResult, reason: str) -> None:
+    """Turn a success into an error; what was none before keeps its own reason and exit code."""
+    if result.status == SUCCESS:
+        result.status, result.reason, result.exit_code = ERROR, reason, 1
+
+
+def last_line(result: RunResult, tally: Tally) -> dict[str, Any]:
+    """What stands beside the final report in the log's last line."""
+    line = {
+        "status": result.status,
+        "samples": result.counts.to_line(),
+        "seconds": round(result.seconds, 3),
+        "waiting_seconds": round(tally.waiting_s, 3),
+    }
+    return {**line, "reason": result.reason} if result.reason else line

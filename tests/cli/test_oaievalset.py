@@ -1,0 +1,90 @@
+import signal
+import time
+
+import pytest
+from conftest import numbers
+
+
+@pytest.fixture
+def pair(workplace):
+    workplace.add_eval("one", numbers(3))
+    workplace.add_eval("two", numbers(3, start=100))
+    workplace.add_set("pair", ["one", "two"])
+    return workplace
+
+
+def test_a_set_runs_its_evals_and_ends_with_a_table(pair):
+    done = pair.run("oaievalset", "last-word", "pair", "--log_dir", "L")
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[:3] for line in done.stdout.strip().splitlines()[-2:]] == [
+        ["one.dev.v0", "success", "1.0000"],
+        ["two.dev.v0", "success", "1.0000"],
+    ]
+    assert len(pair.logs("L")) == 2
+
+
+def test_what_has_succeeded_is_not_run_again(pair):
+    assert pair.run("oaievalset", "last-word", "pair").returncode == 0
+    again = pair.run("oaievalset", "last-word", "pair")
+    assert again.returncode == 0
+    assert "done before" in again.stdout
+    assert len(pair.logs()) == 2
+    assert pair.run("oaievalset", "last-word", "pair", "--no-resume").returncode == 0
+    assert len(pair.logs()) == 4
+
+
+@pytest.mark.parametrize("change", ["settings", "data", "log gone"])
+def test_what_has_changed_is_run_again(pair, change):
+    pair.run("oaievalset", "last-word", "pair")
+    more = []
+    if change == "settings":
+        more = ["--seed", "5"]
+    elif change == "data":
+        (pair.folder / "R" / "data" / "one" / "s.jsonl").write_text('{"input": "Say 5", "ideal": "5"}\n', encoding="utf-8")
+    else:
+        pair.logs()[0].unlink()
+    before = len(pair.logs())
+    assert pair.run("oaievalset", "last-word", "pair", *more).returncode == 0
+    assert len(pair.logs()) - before == (2 if change == "settings" else 1)
+
+
+def test_only_successes_are_kept_and_the_first_failure_stops(pair):
+    failing = ["oaievalset", "last-word", "pair", "--completion_args", "fail=[1]"]
+    stopped = pair.run(*failing)
+    assert stopped.returncode == 1
+    assert "two.dev.v0" not in stopped.stdout.splitlines()[-1]
+    went_on = pair.run(*failing, "--no-exit-on-error")
+    assert went_on.returncode == 1
+    assert went_on.stdout.splitlines()[-1].split()[:2] == ["two.dev.v0", "success"]
+    third = pair.run(*failing, "--no-exit-on-error")
+    assert "done before" in third.stdout
+    assert "not done: one.dev.v0" in third.stderr
+
+
+def test_settings_and_options_are_passed_on_from_anywhere(pair, tmp_path):
+    done = pair.run(
+        "bash", "-c", f"cd / && oaievalset last-word pair --registry_path {tmp_path}/R --log_dir {tmp_path}/L --completion_args delay_s=0",
+        registry=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert pair.lines(pair.logs("L")[0])[0]["spec"]["run_config"]["completion_args"] == {"delay_s": 0}
+
+
+def test_an_interrupt_stops_the_set(pair):
+    process = pair.start("oaievalset", "last-word", "pair", "--completion_args", "delay_s=1", "--threads", "1")
+    for _ in range(500):
+        if pair.logs() and b'"type":"sample"' in pair.logs()[0].read_bytes():
+            break
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    stdout, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "cancelled" in stdout
+    assert len(pair.logs()) == 1
+
+
+def test_an_unknown_set_is_told(pair):
+    done = pair.run("oaievalset", "last-word", "pear")
+    assert done.returncode == 2
+    assert 'no eval set "pear"' in done.stderr
+    assert "pair" in done.stderr

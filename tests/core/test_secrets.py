@@ -1,0 +1,41 @@
+import pytest
+
+from evalframe.core.secrets import Secrets, names_secret
+
+
+@pytest.mark.parametrize(("name", "secret"), [
+    ("api_key", True), ("OPENAI_API_KEY", True), ("Authorization", True), ("token", True), ("client_secret", True), ("x-api-key", True),
+    ("hf_token", True), ("password", True), ("api_key_env", False), ("max_tokens", False), ("token_limit", False), ("keys", True),
+    ("monkey", False), ("model", False), ("tokens", True), ("max_completion_tokens", False), (7, False),
+])  # fmt: skip
+def test_a_name_tells_a_secret(name, secret):
+    assert names_secret(name) is secret
+
+
+def test_arguments_are_masked_by_name_however_deep():
+    arguments = {"model": "m", "headers": {"Authorization": "Bearer abc", "Accept": "json"}, "list": [{"api_key": "k"}], "api_key": None}
+    assert Secrets().mask_arguments(arguments) == {
+        "model": "m",
+        "headers": {"Authorization": "***", "Accept": "json"},
+        "list": [{"api_key": "***"}],
+        "api_key": None,
+    }
+
+
+def test_userinfo_in_a_url_is_masked():
+    assert Secrets().mask("see http://user:pass@host:1/x and http://host/a@b") == "see http://***@host:1/x and http://host/a@b"
+
+
+def test_values_of_the_environment_are_masked_in_any_text():
+    secrets = Secrets.from_environment({"MY_API_KEY": "sk-123456", "HF_TOKEN": "hf_abcdef", "HOME": "/home/someone", "A_TOKEN": "1"})
+    assert secrets.mask("sk-123456 hf_abcdef /home/someone 1") == "*** *** /home/someone 1"
+
+
+def test_a_longer_secret_is_masked_whole():
+    assert Secrets(["sk-12345678", "sk-12345678-more"]).mask("sk-12345678-more") == "***"
+
+
+def test_secrets_among_arguments_are_learnt():
+    secrets = Secrets()
+    secrets.add_arguments({"extra_headers": {"Authorization": "Bearer 12345"}, "list": [{"token": "abcdefgh"}], "model": "abcdefghi"})
+    assert secrets.mask("Bearer 12345, abcdefgh, model") == "***, ***, model"
