@@ -30,8 +30,8 @@ CAPITALS = {
     "europe": """
         Albania: Tirana | Austria: Vienna | Belarus: Minsk | Belgium: Brussels | Bulgaria: Sofia | Croatia: Zagreb | Denmark: Copenhagen
         Estonia: Tallinn | Finland: Helsinki | France: Paris | Germany: Berlin | Greece: Athens | Hungary: Budapest
-        Iceland: Reykjavik/Reykjavík | Ireland: Dublin | Italy: Rome | Latvia: Riga | Lithuania: Vilnius | Malta: Valletta | Moldova: Chisinau/Chișinău/Chişinău
-        Norway: Oslo | Poland: Warsaw | Portugal: Lisbon | Romania: Bucharest | Serbia: Belgrade | Slovakia: Bratislava
+        Iceland: Reykjavik/Reykjavík | Ireland: Dublin | Italy: Rome | Latvia: Riga | Lithuania: Vilnius | Malta: Valletta
+        Moldova: Chisinau/Chișinău/Chişinău | Norway: Oslo | Poland: Warsaw | Portugal: Lisbon | Romania: Bucharest | Serbia: Belgrade | Slovakia: Bratislava
         Slovenia: Ljubljana | Spain: Madrid | Sweden: Stockholm | Ukraine: Kyiv/Kiev""",
 }
 

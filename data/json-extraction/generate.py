@@ -51,7 +51,8 @@ def meeting(rng: random.Random) -> Case:
 
 def address(rng: random.Random) -> Case:
     name, city = rng.choice(NAMES), rng.choice(CITIES)
-    street, number, code = rng.choice(["Mill Lane", "Station Road", "High Street", "Park Avenue"]), rng.randint(1, 220), rng.randint(10000, 99999)
+    street = rng.choice(["Mill Lane", "Station Road", "High Street", "Park Avenue"])
+    number, code = rng.randint(1, 220), rng.randint(10000, 99999)
     text = f"The parcel goes to {name}. The house is number {number} in {street}; the postcode is {code} and the town {city}."
     keys = "name (text), address (object with street (text), number (number), postcode (text) and city (text))"
     place = {"street": street, "number": number, "postcode": str(code), "city": city}

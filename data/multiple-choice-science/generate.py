@@ -17,7 +17,7 @@ QUESTIONS = {
         What happens to the volume of a fixed amount of gas when its pressure is doubled at constant temperature? | It halves | It doubles | It stays the same | It falls to a quarter
         Through which of these does sound not travel at all? | a vacuum | water | steel | air
         Which of these colours of visible light has the longest wavelength? | red | green | blue | violet
-        A car goes 150 km in 2 hours at constant speed. How fast is it? | 75 km/h | 300 km/h | 152 km/h | 50 km/h
+        How fast is a car that goes 150 km in 2 hours at constant speed? | 75 km/h | 300 km/h | 152 km/h | 50 km/h
         Which of these is a vector quantity? | velocity | mass | temperature | time
         What does a transformer change? | the voltage of an alternating current | the frequency of an alternating current | the voltage of a direct current from a battery | the resistance of a wire
         Two equal resistors of 10 ohms each are connected in parallel. What is their joint resistance? | 5 ohms | 20 ohms | 10 ohms | 100 ohms
@@ -25,7 +25,7 @@ QUESTIONS = {
         Why does a straw seem bent where it enters a glass of water? | Light is refracted at the surface | Water pushes the straw aside | Light is absorbed by the water | The straw shrinks in the cold
         What is the kinetic energy of a body of 2 kg that moves at 3 m/s? | 9 J | 6 J | 18 J | 3 J
         Which form of heat transfer warms the Earth through empty space? | radiation | conduction | convection | evaporation
-        A stone falls freely from rest, without air resistance, at 10 m/s². How fast is it after 3 s? | 30 m/s | 10 m/s | 45 m/s | 90 m/s
+        How fast is a stone after falling freely from rest for 3 s, at 10 m/s² and without air resistance? | 30 m/s | 10 m/s | 45 m/s | 90 m/s
         Which lens brings parallel rays of light together in one point? | a converging lens | a diverging lens | a flat pane of glass | a plane mirror
         What is absolute zero on the Celsius scale, rounded? | -273 °C | 0 °C | -100 °C | -373 °C
         Which of these is needed for a current to flow round a circuit? | a closed path | a switch that is open | a magnet | a lamp

@@ -28,7 +28,7 @@ def sample(rng: random.Random) -> dict[str, object]:
         facts.append(f"{upper} {more} {lower}." if rng.random() < 0.5 else f"{lower} {less} {upper}.")
     rng.shuffle(facts)
     place = rng.randrange(3)
-    question = f"{' '.join(facts)} Who is {asked[place]}?"
+    question = f"Who is {asked[place]}? {' '.join(facts)}"
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
     return {"input": messages, "ideal": people[(0, 1, -1)[place]], "category": category, "people": len(people)}
 

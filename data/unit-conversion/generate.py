@@ -42,12 +42,12 @@ def exact(value: Fraction) -> str:
     return f"{number.normalize():f}"
 
 
-def row(question: str, value: Fraction, symbol: str, category: str) -> dict[str, object]:
+def row(question: str, value: Fraction, symbol: str, name: str, category: str) -> dict[str, object]:
     plain = exact(value)
     whole, point, decimals = plain.partition(".")
     grouped = f"{int(whole):,}{point}{decimals}" if abs(value) >= 1000 else plain
-    symbols = [symbol, symbol.replace("²", "^2")]
-    ideals = list(dict.fromkeys(f"= {number} {spelt}" for number in (plain, grouped) for spelt in symbols))
+    units = [symbol, symbol.replace("²", "^2"), name]
+    ideals = list(dict.fromkeys(f"= {number} {unit}" for number in (plain, grouped) for unit in units))
     return {"input": [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}], "ideal": ideals, "category": category}
 
 
@@ -55,10 +55,10 @@ def temperatures(rng: random.Random) -> list[dict[str, object]]:
     made = []
     for celsius in rng.sample(range(-40, 205, 5), EACH):
         question = f"How many degrees Fahrenheit (symbol: °F) are {celsius} degrees Celsius?"
-        made.append(row(question, Fraction(celsius) * 9 / 5 + 32, "°F", "celsius-to-fahrenheit"))
+        made.append(row(question, Fraction(celsius) * 9 / 5 + 32, "°F", "degrees Fahrenheit", "celsius-to-fahrenheit"))
     for celsius in rng.sample(range(-40, 205, 5), EACH):
         question = f"How many degrees Celsius (symbol: °C) are {celsius * 9 // 5 + 32} degrees Fahrenheit?"
-        made.append(row(question, Fraction(celsius), "°C", "fahrenheit-to-celsius"))
+        made.append(row(question, Fraction(celsius), "°C", "degrees Celsius", "fahrenheit-to-celsius"))
     return made
 
 
@@ -69,7 +69,7 @@ def rows() -> list[dict[str, object]]:
         for numerator in rng.sample(numerators, EACH):
             quantity = Fraction(numerator, denominator)
             question = f"How many {target} (symbol: {symbol}) are {exact(quantity)} {source}?"
-            made.append(row(question, quantity * factor, symbol, f"{source}-to-{target}".replace(" ", "-")))
+            made.append(row(question, quantity * factor, symbol, target, f"{source}-to-{target}".replace(" ", "-")))
     return made + temperatures(rng)
 
 
