@@ -141,14 +141,14 @@ class Graded(Eval):
         return self.all_rows()
 
     def eval_sample(self, sample: Any, rng: Random) -> Any:
-        """Ask one sample and record a verdict on each answer to it."""
+        """Ask one sample, record a verdict on each answer to it, and return the score, or the scores of several answers."""
         asked = self.read(sample)
         answers = self.generate(asked, rng).get_completions()
         if not answers:
             raise BadReply("the completion function gave no completion at all.")
         grades = [self.record(self.grade(answer, asked), answer, asked, index, len(answers)) for index, answer in enumerate(answers)]
         scores = [grade.score for grade in grades]
-        return {"score": scores[0]} if len(scores) == 1 else {"scores": scores}
+        return scores[0] if len(scores) == 1 else scores
 
     def read(self, row: Any) -> Sample:
         """

@@ -11,6 +11,7 @@ from typing import Any
 from evalframe.reports.numbers import Row, number, rows, tokens
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+NUMERIC = re.compile(r"-?[\d.,]+|none$")
 HEADINGS = Row("metric", "value", "std. error", "95 % interval", "n")
 
 
@@ -20,13 +21,14 @@ def harmless(text: str) -> str:
 
 
 def table(lines: Iterable[Sequence[str]]) -> str:
-    """Columns, the first flush left, the others flush right; columns without content are left out."""
+    """Columns under their headings, numbers flush right and words flush left; columns without content are left out."""
     grid = [[harmless(cell).replace("\n", " ") for cell in line] for line in lines]
     kept = [column for column in range(len(grid[0])) if any(line[column] for line in grid[1:])]
     widths = {column: max(len(line[column]) for line in grid) for column in kept}
+    right = {column for column in kept if all(not line[column] or NUMERIC.match(line[column]) for line in grid[1:])}
     shown = []
     for line in grid:
-        cells = [line[c].ljust(widths[c]) if c == kept[0] else line[c].rjust(widths[c]) for c in kept]
+        cells = [line[c].rjust(widths[c]) if c in right else line[c].ljust(widths[c]) for c in kept]
         shown.append("  ".join(cells).rstrip())
     return "\n".join(shown)
 
