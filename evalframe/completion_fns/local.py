@@ -46,6 +46,8 @@ class LocalCompletionFn:
         stop: Text, or texts, that end an answer.
         seed: Source of the draws.
         context_tokens: Longest prompt and answer together.
+        threads: How many compute; by default one less than there are processors, since they wait for each other at every step: where
+            one loses its processor to another program, two are many times slower than one.
         cache_dir: Where fetched models are kept; else `EVALFRAME_CACHE_DIR`, else the user's cache directory.
 
     Raises:
@@ -63,12 +65,14 @@ class LocalCompletionFn:
         stop: str | list[str] | None = None,
         seed: int = 0,
         context_tokens: int = 4096,
+        threads: int | None = None,
         cache_dir: str | Path | None = None,
     ) -> None:
         if find_spec("xllamacpp") is None:
             raise MissingExtra.named(f"the model local/{model}", library="xllamacpp", extra="local")
         self.model = model
         self.context_tokens = context_tokens
+        self.threads = threads or max(1, usable_cpus() - 1)
         self._options = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens, "stop": stop, "seed": seed}
         self._cache_dir = cache_dir
         self._lock = threading.Lock()
@@ -116,7 +120,7 @@ class LocalCompletionFn:
             if self._loaded is None:
                 try:
                     path = fetched(SMOLLM2, self._cache_dir) if self.model == SMOLLM2.name else check_file(self.model)
-                    self._loaded = load(path, self.context_tokens)
+                    self._loaded = load(path, self.context_tokens, self.threads)
                 except EvalframeError as error:
                     self._loaded = error
             if isinstance(self._loaded, EvalframeError):
@@ -186,12 +190,13 @@ class LoadedModel:
     Args:
         path: Its GGUF file.
         context_tokens: Longest prompt and answer together.
+        threads: How many compute.
 
     Raises:
         ModelUnavailable: If it cannot be loaded.
     """
 
-    def __init__(self, path: Path, context_tokens: int) -> None:
+    def __init__(self, path: Path, context_tokens: int, threads: int) -> None:
         import xllamacpp
 
         settings = xllamacpp.CommonParams()
@@ -206,7 +211,7 @@ class LoadedModel:
         settings.endpoint_slots = False
         settings.api_keys = [secrets.token_urlsafe(32)]
         settings.cors_origins = ""
-        settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = usable_cpus()
+        settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads
         self.path = path
         self._lock = threading.Lock()
         self._closing = False
@@ -257,16 +262,16 @@ class LoadedModel:
             self._lock.release()
 
 
-_loaded: dict[tuple[Path, int], LoadedModel] = {}
+_loaded: dict[tuple[Path, int, int], LoadedModel] = {}
 _loading = threading.Lock()
 
 
-def load(path: Path, context_tokens: int) -> LoadedModel:
+def load(path: Path, context_tokens: int, threads: int) -> LoadedModel:
     """The model in a file, loaded once in this process; raises as `LoadedModel`."""
     with _loading:
-        key = (path, context_tokens)
+        key = (path, context_tokens, threads)
         if key not in _loaded:
-            _loaded[key] = LoadedModel(path, context_tokens)
+            _loaded[key] = LoadedModel(*key)
             atexit.register(_loaded[key].close)
         return _loaded[key]
 

@@ -16,11 +16,12 @@ import io
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext, create_default_context
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -30,6 +31,7 @@ from urllib3.exceptions import (
     HTTPError,
     IncompleteRead,
     NameResolutionError,
+    NewConnectionError,
     ProxyError,
     SSLError,
 )
@@ -142,6 +144,22 @@ class TimedHTTPSPool(HTTPSConnectionPool):
 POOLS = {"http": TimedHTTPPool, "https": TimedHTTPSPool}
 
 
+@dataclass(frozen=True)
+class Route:
+    """
+    How a URL is reached.
+
+    Args:
+        send: Sends to it: (method, target, **rest) -> response.
+        target: What to give it as the target.
+        proxy: The proxy in between, if there is one.
+    """
+
+    send: Callable[..., urllib3.BaseHTTPResponse]
+    target: str
+    proxy: str | None
+
+
 class Transport:
     """
     Connections that are kept open.
@@ -153,7 +171,7 @@ class Transport:
     def __init__(self, *, max_connections: int = 10) -> None:
         self._max_connections = max_connections
         self._managers: dict[tuple[str, str | None], urllib3.PoolManager] = {}
-        self._routes: dict[str, str | None] = {}
+        self._routes: dict[str, Route] = {}
         self._lock = threading.Lock()
 
     def send(self, request: Send) -> Reply:
@@ -163,14 +181,12 @@ class Transport:
         Raises:
             BadSetting: If a variable names certificates that are not there, or a proxy that is none.
         """
-        scheme, netloc = urlsplit(request.url)[:2]
-        proxy = self._proxy(request.url, f"{scheme}://{netloc}")
-        manager = self._manager(scheme, proxy)
+        route = self._routes.get(request.url) or self._find_route(request.url)
         _budget.timeout_s = request.timeout_s
         try:
-            response = manager.request(
+            response = route.send(
                 request.method,
-                request.url,
+                route.target,
                 body=request.body,
                 headers=request.headers,
                 timeout=urllib3.Timeout(connect=CONNECT_S, read=request.timeout_s),
@@ -178,18 +194,12 @@ class Transport:
                 redirect=False,
                 preload_content=False,
             )
-            try:
-                body = b"".join(capped(response.stream(CHUNK_BYTES)))
-            except BaseException:
-                response.close()  # or the rest of the body would be taken for the next reply
-                raise
-            finally:
-                response.release_conn()
+            body = read_body(response)
         except TooLong:
             return Reply(0, fault=f"the reply of {address(request.url)} is longer than {LARGEST_BODY_BYTES >> 20} MiB")
         except (HTTPError, http.client.HTTPException, OSError) as error:
-            return fault(error, request, proxy)
-        return Reply(response.status, {name.lower(): value for name, value in response.headers.items()}, body)
+            return fault(error, request, route.proxy)
+        return Reply(response.status, {name.lower(): value for name, value in response.headers.iteritems()}, body)
 
     def close(self) -> None:
         """Close the connections that are idle."""
@@ -197,55 +207,68 @@ class Transport:
             for manager in self._managers.values():
                 manager.clear()
 
-    def _proxy(self, url: str, origin: str) -> str | None:
-        if origin not in self._routes:
-            self._routes[origin] = proxy_of(url)
-        return self._routes[origin]
-
-    def _manager(self, scheme: str, proxy: str | None) -> urllib3.PoolManager:
-        key = (scheme, proxy)
+    def _find_route(self, url: str) -> Route:
+        parts = urlsplit(url)
+        proxy = proxy_of(url)
         with self._lock:
+            key = (parts.scheme, proxy)
             if key not in self._managers:
-                self._managers[key] = self._make_manager(scheme, proxy)
-            return self._managers[key]
-
-    def _make_manager(self, scheme: str, proxy: str | None) -> urllib3.PoolManager:
-        settings: dict[str, Any] = {"maxsize": self._max_connections, "block": True}
-        if "https" in (scheme, urlsplit(proxy or "").scheme):
-            settings["ssl_context"] = certificates()
-        manager: urllib3.PoolManager
-        if proxy is None:
-            manager = urllib3.PoolManager(**settings)
-        elif proxy.startswith("socks"):
-            manager = socks_manager(proxy, settings)
+                self._managers[key] = make_manager(parts.scheme, proxy, self._max_connections)
+            manager = self._managers[key]
+        if proxy is None:  # straight to the pool of this host, whose name need not be looked at again for every request
+            route = Route(manager.connection_from_url(url).urlopen, urlunsplit(("", "", parts.path or "/", parts.query, "")), None)
         else:
-            parts = urllib3.util.parse_url(proxy)
-            headers = urllib3.make_headers(proxy_basic_auth=parts.auth) if parts.auth else None
-            if "ssl_context" in settings:
-                settings["proxy_ssl_context"] = settings["ssl_context"]
-            manager = urllib3.ProxyManager(proxy, proxy_headers=headers, **settings)
-        if not (proxy or "").startswith("socks"):
-            manager.pool_classes_by_scheme = POOLS
-        return manager
+            route = Route(manager.urlopen, url, proxy)
+        self._routes[url] = route
+        return route
+
+
+def make_manager(scheme: str, proxy: str | None, max_connections: int) -> urllib3.PoolManager:
+    """
+    A keeper of connections by one scheme, through one proxy or none.
+
+    Raises:
+        BadSetting: If a variable names certificates that are not there, or a proxy that cannot be used.
+    """
+    settings: dict[str, Any] = {"maxsize": max_connections, "block": True}
+    if "https" in (scheme, urlsplit(proxy or "").scheme):
+        settings["ssl_context"] = certificates()
+    if proxy is not None and proxy.startswith("socks"):
+        return socks_manager(proxy, settings)
+    if proxy is None:
+        manager = urllib3.PoolManager(**settings)
+    else:
+        auth = urllib3.util.parse_url(proxy).auth
+        headers = urllib3.make_headers(proxy_basic_auth=unquote(auth)) if auth else None
+        manager = urllib3.ProxyManager(proxy, proxy_headers=headers, proxy_ssl_context=settings.get("ssl_context"), **settings)
+    manager.pool_classes_by_scheme = POOLS
+    return manager
+
+
+def read_body(response: urllib3.BaseHTTPResponse) -> bytes:
+    """
+    The whole body of a response, whose connection is then free for the next.
+
+    Raises:
+        TooLong: If it is longer than `LARGEST_BODY_BYTES`.
+    """
+    chunks, size = [], 0
+    try:
+        while chunk := response.read(CHUNK_BYTES):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > LARGEST_BODY_BYTES:
+                raise TooLong
+    except BaseException:
+        response.close()  # or the rest of the body would be taken for the next reply
+        raise
+    finally:
+        response.release_conn()
+    return b"".join(chunks)
 
 
 class TooLong(Exception):
     """A reply that is longer than any answer."""
-
-
-def capped(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """
-    The chunks of a body.
-
-    Raises:
-        TooLong: If they are more than `LARGEST_BODY_BYTES`.
-    """
-    size = 0
-    for chunk in chunks:
-        size += len(chunk)
-        if size > LARGEST_BODY_BYTES:
-            raise TooLong
-        yield chunk
 
 
 def proxy_of(url: str) -> str | None:
@@ -321,22 +344,23 @@ def fault(error: Exception, request: Send, proxy: str | None) -> Reply:
 
 
 def reason(error: BaseException, whom: str, timeout_s: float) -> tuple[str, bool]:
-    """Why there is no whole reply from `whom`, and whether that was the time limit."""
+    """Why there is no whole reply from `whom`, and whether that was the exchange's time limit."""
     causes = list(chain(error))
 
     def first(*kinds: type[BaseException]) -> BaseException | None:
         return next((cause for cause in causes if isinstance(cause, kinds)), None)
 
-    if first(ConnectTimeoutError):
-        return f"no connection to {whom} within {CONNECT_S:g} s", True
     if first(NameResolutionError):
         return f"no such host: {whom}", False
-    if secure := first(SSLError):
-        return f"no secure connection to {whom}: {secure}", False
-    if first(TimeoutError):
-        return f"no whole reply from {whom} within {timeout_s:g} s", True
     if first(ConnectionRefusedError):
         return f"connection refused by {whom}", False
+    if secure := first(SSLError):
+        return f"no secure connection to {whom}: {secure}", False
+    connecting = first(ConnectTimeoutError)
+    if connecting and not isinstance(connecting, NewConnectionError):
+        return f"no connection to {whom} within {CONNECT_S:g} s", False
+    if first(TimeoutError) and not connecting:
+        return f"no whole reply from {whom} within {timeout_s:g} s", True
     if first(http.client.RemoteDisconnected):
         return f"connection closed by {whom} before it replied", False
     if partial := first(IncompleteRead, http.client.IncompleteRead):
