@@ -98,10 +98,8 @@ def announce(prepared: Prepared, registry: Registry) -> None:
         say(f"warning: {warning}")
     config, names = prepared.config, ", ".join(prepared.run_spec.completion_fns)
     workers = "one after the other" if config.sequential else f"{config.threads} at once"
-    say(
-        f"{prepared.run_spec.eval_name} with {names}: {workers}; a call may take {config.timeout_s:g} s "
-        f"and is tried {config.max_retries + 1} times at most"
-    )
+    tries = f"{config.max_retries + 1} tries within {config.max_total_retry_s:g} s" if config.max_retries else "1 try"
+    say(f"{prepared.run_spec.eval_name} with {names}: samples {workers}; a call gets {tries}, of {config.timeout_s:g} s each")
     say(f"log: {prepared.log_path or 'none (dry run)'}")
 
 

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from evalframe.core.errors import EvalframeError, closest, described
+from evalframe.core.errors import BadSetting, EvalframeError, closest, described
 from evalframe.core.secrets import Secrets
 from evalframe.reports.console import harmless
 from evalframe.runs.config import RunConfig
@@ -88,11 +88,19 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 def set_up_messages(*, debug: bool, log_to_file: str | None) -> None:
     """Send our messages to stderr, or to a file."""
     logger = logging.getLogger("evalframe")
-    handler: logging.Handler = logging.FileHandler(log_to_file, encoding="utf-8") if log_to_file else logging.StreamHandler(sys.stderr)
+    try:
+        handler: logging.Handler = logging.FileHandler(log_to_file, encoding="utf-8") if log_to_file else logging.StreamHandler(sys.stderr)
+    except OSError as error:
+        raise BadSetting(f"--log_to_file cannot be written: {log_to_file}: {error.strerror or error}.") from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s" if log_to_file else "%(message)s"))
     logger.handlers = [handler]
     logger.setLevel(logging.DEBUG if debug else logging.INFO)
     logger.propagate = False
+
+
+def counted(number: int, noun: str) -> str:
+    """So many of a thing: "1 eval", "2 evals"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def say(message: str) -> None:

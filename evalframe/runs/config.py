@@ -224,6 +224,7 @@ class RunConfig:
     max_retries: int = setting(
         7, whole(0), MODEL, "Tries after the first for a call that failed in passing (429, 5xx, lost connections).", metavar="N"
     )
+    max_total_retry_s: float = setting(900.0, seconds, MODEL, "Seconds that all tries of one call may take together.", metavar="SECONDS")
     cache: bool = setting(
         True, boolean, MODEL, "Accepted as in openai/evals, where it does nothing; here, too, no answer is reused yet.", switch=True
     )

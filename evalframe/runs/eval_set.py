@@ -29,7 +29,7 @@ from evalframe.runs.run import CANCELLED, SUCCESS, RunResult, run_eval
 @dataclass
 class SetMember:
     """
-    What became of one eval of a set.
+    What became of one eval of a set; nothing, where the set was stopped before it.
 
     Args:
         eval_name: Its name.
@@ -66,9 +66,10 @@ class SetMember:
             return self.eval_name, "could not begin", "", "", ""
         if self.result is not None:
             report, status, samples = self.result.report, self.result.status, self.result.counts.to_line()
-        else:
-            assert self.done_before is not None
+        elif self.done_before is not None:
             report, status, samples = self.done_before.final_report or {}, "done before", self.done_before.samples or {}
+        else:
+            return self.eval_name, "not begun", "", "", ""
         accuracy = report.get("accuracy")
         shown = f"{accuracy:.4f}" if isinstance(accuracy, int | float) else ""
         return self.eval_name, status, shown, str(samples.get("total", "")), str(samples.get("error", ""))
@@ -168,6 +169,7 @@ def run_set(
             done.add(mark, member)
         yield member
         if member.was_cancelled or (exit_on_error and not member.succeeded):
+            yield from (SetMember(left.key) for left in specs[number:])
             return
 
 

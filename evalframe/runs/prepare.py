@@ -119,7 +119,7 @@ def ask_whom(
     """The names, the completion functions, and what the log says of them."""
     wanted = [asked] if isinstance(asked, str) or callable(asked) else list(asked)
     wanted = [part for item in wanted for part in (item.split(",") if isinstance(item, str) else [item])]
-    defaults = {"timeout_s": config.timeout_s, "max_retries": config.max_retries, "max_connections": config.threads} if config else {}
+    defaults = run_wide(config) if config else {}
     extra = dict(config.completion_args) if config else {}
     names, functions, told = [], [], []
     for item in wanted:
@@ -138,6 +138,16 @@ def ask_whom(
         if made is not None:
             functions.append(made)
     return names, functions, told
+
+
+def run_wide(config: RunConfig) -> dict[str, Any]:
+    """What the run says to every completion function that wants to know, unless its entry or the command line says otherwise."""
+    return {
+        "timeout_s": config.timeout_s,
+        "max_retries": config.max_retries,
+        "max_total_retry_s": config.max_total_retry_s,
+        "max_connections": config.threads,
+    }
 
 
 def full_name(key: str) -> str:

@@ -12,6 +12,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping, Set
+from enum import Enum
 from typing import Any
 
 try:
@@ -68,6 +69,8 @@ def plain(value: Any, *, depth: int = 0) -> Any:
     """
     if value is None or isinstance(value, bool | str):
         return str(value) if isinstance(value, str) else value
+    if isinstance(value, Enum):
+        return plain(value.value, depth=depth + 1)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):

@@ -52,7 +52,7 @@ def test_validate_tells_all_faults_with_their_places(workplace):
 def test_validate_of_what_is_right_is_quiet(workplace):
     done = workplace.run("evalframe", "validate", "ten")
     assert (done.returncode, done.stdout) == (0, "")
-    assert "1 evals with 10 rows checked, 0 faults found" in done.stderr
+    assert "1 eval with 10 rows checked, 0 faults found" in done.stderr
 
 
 @pytest.mark.parametrize(("arguments", "code", "told"), [

@@ -52,7 +52,7 @@ def test_only_successes_are_kept_and_the_first_failure_stops(pair):
     failing = ["oaievalset", "last-word", "pair", "--completion_args", "fail=[1]"]
     stopped = pair.run(*failing)
     assert stopped.returncode == 1
-    assert "two.dev.v0" not in stopped.stdout.splitlines()[-1]
+    assert stopped.stdout.splitlines()[-1].split() == ["two.dev.v0", "not", "begun"]
     went_on = pair.run(*failing, "--no-exit-on-error")
     assert went_on.returncode == 1
     assert went_on.stdout.splitlines()[-1].split()[:2] == ["two.dev.v0", "success"]

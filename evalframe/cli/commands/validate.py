@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from evalframe.cli.options import say
+from evalframe.cli.options import counted, say
 from evalframe.core.errors import EvalframeError, described, flatten
 from evalframe.core.specs import EvalSpec
 from evalframe.registry.registry import Registry
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     for warning in registry.warnings:
         if str(warning) not in [str(fault) for fault in faults]:
             say(f"warning: {warning}")
-    say(f"{len(specs)} evals with {rows:,} rows checked, {len(faults)} faults found")
+    say(f"{counted(len(specs), 'eval')} with {counted(rows, 'row')} checked, {counted(len(faults), 'fault')} found")
     return 2 if faults else 0
 
 
