@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from evalframe.core.completion import Usage
-from evalframe.core.errors import EvalframeError, LogUnavailable, ModelUnavailable, described
+from evalframe.core.errors import EvalframeError, LogUnavailable, ModelUnavailable, described, message_of
 from evalframe.core.executor import Executor, Stop
 from evalframe.core.recorder import Recorder, SampleScope
 from evalframe.executors.coroutines import CoroutineExecutor
@@ -202,12 +202,20 @@ class Attempt:
         if self.error is not None:
             data["error"] = {
                 "type": type(self.error).__name__,
-                "message": self._mask(str(self.error)),
-                "traceback": self._mask("".join(traceback.format_exception(self.error))),
+                "message": self._mask(message_of(self.error)),
+                "traceback": self._mask(traceback_of(self.error)),
             }
         elif self.result is not None and is_json(self.result):
             data["result"] = self.result
         recorder.end(self.scope, data)
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback of any exception."""
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception as failure:  # noqa: BLE001 - its message may be one that cannot be spelt
+        return f"(its traceback cannot be spelt: {type(failure).__name__})"
 
 
 def is_json(value: Any) -> bool:
@@ -293,8 +301,7 @@ class Loop:
         self.interrupt.on_first = lambda _number: stop.request(grace_s=self.grace_s)
         if self.interrupt.signal is not None:
             stop.request(grace_s=0.0)
-        if self.observer:
-            self.observer.begin(len(indices))
+        self._tell("begin", len(indices))
         try:
             with self.interrupt.listening():
                 for attempt in executor.map(work, indices, stop):
@@ -303,8 +310,7 @@ class Loop:
                         results[attempt.index] = attempt.result
         finally:
             self._leave_behind(recorder, under_way)
-            if self.observer:
-                self.observer.finish()
+            self._tell("finish")
         return [result for result in results if result is not MISSING]
 
     def _work(
@@ -346,7 +352,7 @@ class Loop:
                 yield attempt
         except LogUnavailable:
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a sample raises is told in the log; the policy decides
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - told in the log; Ctrl-C comes as a signal, not here
             attempt.status, attempt.error = "error", error
         except BaseException:
             attempt.status = "interrupted"
@@ -363,8 +369,16 @@ class Loop:
             stop.request(grace_s=self.grace_s)
         if self.failure.must_stop(counts.error, counts.total):
             stop.request(grace_s=self.grace_s)
-        if self.observer:
-            self.observer.ended(counts)
+        self._tell("ended", counts)
+
+    def _tell(self, what: str, *of: Any) -> None:
+        """Tell the observer; one that fails, since nobody reads its output any more, is told nothing further, and the run goes on."""
+        if self.observer is None:
+            return
+        try:
+            getattr(self.observer, what)(*of)
+        except Exception:  # noqa: BLE001 - whatever it was, it is no reason to lose a run
+            self.observer = None
 
     def _leave_behind(self, recorder: Recorder, under_way: dict[int, Attempt]) -> None:
         """Say of every sample still in flight that it was interrupted; what it still does is not recorded."""

@@ -243,3 +243,37 @@ def test_results_do_not_depend_on_the_number_of_threads():
 def test_an_eval_run_by_hand_heeds_the_environment(environ, workers, sequential):
     loop = Loop.from_environment(environ)
     assert (loop.workers, loop.sequential) == (workers, sequential)
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "error", [Unspeakable(), KeyboardInterrupt(), RecursionError("deep")], ids=["no message", "interrupt", "recursion"]
+)
+@pytest.mark.parametrize("settings", LOOPS, ids=str)
+def test_even_odd_exceptions_are_only_errors(recorder, error, settings):
+    def ask(sample, rng):
+        if sample == 1:
+            raise error
+        return sample
+
+    loop = Loop(**settings)
+    assert loop.run(Asked(ask), recorder, [0, 1, 2]) == [0, 2]
+    assert loop.tally.counts.error == 1
+
+
+def test_an_observer_that_fails_does_not_stop_the_run(recorder):
+    class Gone:
+        def begin(self, total):
+            pass
+
+        def ended(self, counts):
+            raise BrokenPipeError
+
+        def finish(self):
+            raise BrokenPipeError
+
+    assert Loop(observer=Gone()).run(Asked(lambda sample, rng: sample), recorder, [1, 2, 3]) == [1, 2, 3]

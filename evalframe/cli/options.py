@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from evalframe.core.errors import BadSetting, EvalframeError, closest, described
@@ -32,6 +33,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
         """Parse arguments; an error ends the process with exit code 2."""
+        ready_streams()
         return self.parse_args([self._canonical(word) for word in (sys.argv[1:] if argv is None else argv)])
 
     def _canonical(self, word: str) -> str:
@@ -50,6 +52,16 @@ class Parser(argparse.ArgumentParser):
         hint = f" Closest: {near[0]}." if near else ""
         print(f"{self.prog}: error: {harmless(message)}.{hint} All: {self.prog} --help", file=sys.stderr)
         raise SystemExit(2)
+
+
+def ready_streams() -> None:
+    """Make stdout and stderr take any text in any locale, and be there even where the caller has closed them."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open for as long as the process lives
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 class Help(argparse.HelpFormatter):
@@ -96,6 +108,7 @@ def set_up_messages(*, debug: bool, log_to_file: str | None) -> None:
     logger.handlers = [handler]
     logger.setLevel(logging.DEBUG if debug else logging.INFO)
     logger.propagate = False
+    logging.raiseExceptions = False  # where nobody reads stderr any more, there is nobody to tell that either
 
 
 def counted(number: int, noun: str) -> str:

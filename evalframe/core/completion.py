@@ -12,6 +12,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, runtime_checkable
 
+from evalframe.core.errors import BadReply
 from evalframe.core.prompts import Prompt
 
 
@@ -21,6 +22,25 @@ class CompletionResult(ABC):
     @abstractmethod
     def get_completions(self) -> list[str]:
         """The answers as text, at least one."""
+
+
+def texts_of(result: object) -> list[str]:
+    """
+    The answers of whatever a completion function gave.
+
+    Raises:
+        BadReply: If it gave something else than one or several texts.
+    """
+    give = getattr(result, "get_completions", None)
+    if not callable(give):
+        raise BadReply(
+            f"the completion function gave a {type(result).__name__}, not a result with get_completions().",
+            do="Return evalframe.Completion([text]).",
+        )
+    answers = give()
+    if not isinstance(answers, list | tuple) or not answers or not all(isinstance(answer, str) for answer in answers):
+        raise BadReply(f"get_completions() of {type(result).__name__} is to give a list of texts, but gave {repr(answers)[:100]}.")
+    return list(answers)
 
 
 @runtime_checkable

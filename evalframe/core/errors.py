@@ -230,7 +230,15 @@ def described(error: BaseException) -> str:
     """One error as it is shown to a person: its name and its message."""
     if isinstance(error, Faults):
         return str(error)
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {message_of(error)}".removesuffix(": ")
+
+
+def message_of(error: BaseException) -> str:
+    """The message of any exception, also of one whose own spelling fails."""
+    try:
+        return str(error)
+    except Exception as failure:  # noqa: BLE001 - somebody else's __str__ may raise whatever it likes
+        return f"(its message cannot be spelt: {type(failure).__name__})"
 
 
 def closest(name: str, names: Iterable[str], *, most: int = 5) -> list[str]:

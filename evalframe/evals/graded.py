@@ -11,8 +11,8 @@ from importlib import import_module
 from random import Random
 from typing import Any, Literal
 
-from evalframe.core.completion import CompletionFn, CompletionResult
-from evalframe.core.errors import BadArguments, BadReply, BadSample, EmptyDataset
+from evalframe.core.completion import CompletionFn, CompletionResult, texts_of
+from evalframe.core.errors import BadArguments, BadSample, EmptyDataset
 from evalframe.core.grade import Grade
 from evalframe.core.grader import Grader
 from evalframe.core.messages import is_message
@@ -143,9 +143,7 @@ class Graded(Eval):
     def eval_sample(self, sample: Any, rng: Random) -> Any:
         """Ask one sample, record a verdict on each answer to it, and return the score, or the scores of several answers."""
         asked = self.read(sample)
-        answers = self.generate(asked, rng).get_completions()
-        if not answers:
-            raise BadReply("the completion function gave no completion at all.")
+        answers = texts_of(self.generate(asked, rng))
         grades = [self.record(self.grade(answer, asked), answer, asked, index, len(answers)) for index, answer in enumerate(answers)]
         scores = [grade.score for grade in grades]
         return scores[0] if len(scores) == 1 else scores

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from evalframe.core.completion import CompletionFn
-from evalframe.core.errors import BadSetting, EvalframeError, Faults, LogUnavailable
+from evalframe.core.errors import BadSetting, EvalFailed, EvalframeError, Faults, LogUnavailable, described
 from evalframe.core.secrets import Secrets
 from evalframe.core.specs import CompletionFnSpec, EvalSpec, RunSpec
 from evalframe.eval import Eval
@@ -59,18 +59,16 @@ def prepare(
     spec = eval if isinstance(eval, EvalSpec) else faults.of(lambda: registry.get_eval(eval))
     config = faults.of(lambda: RunConfig.resolve(settings, os.environ, spec.run if spec else None)) if early else None
     secrets = Secrets.from_environment(os.environ)
-    names, functions, described = ask_whom(completion_fn, registry, config, secrets, faults)
+    names, functions, who = ask_whom(completion_fn, registry, config, secrets, faults)
     if spec is None or config is None:
         raise faults.all()
     secrets.add_arguments([dict(config.extra_eval_params), read_env(spec.args, missing_ok=True)])
     name = full_name(spec.key)
     built = faults.of(lambda: registry.make_eval(spec, functions, seed=config.seed, name=name, **config.extra_eval_params))
     if built is not None:
-        faults.of(built.check)
-    run_spec = make_run_spec(config, spec, name, names, described, built, secrets)
-    path = None if config.dry_run else log_path(config, run_spec)
-    if path is not None:
-        faults.of(lambda: check_log_place(path))
+        faults.of(partial(checked, built))
+    if not config.dry_run:
+        faults.of(partial(check_log_place, Path(config.record_path or log_dir(config.log_dir, {}) / "log").expanduser().absolute()))
     if config.http_run and not config.http_run_url:
         faults.add(BadSetting("--http-run needs to know where to.", do="Say --http-run-url URL."))
     if config.http_run and config.dry_run:
@@ -79,7 +77,27 @@ def prepare(
         )
     if faults or built is None:
         raise faults.all()
+    run_spec = make_run_spec(config, spec, name, names, who, built, secrets)
+    path = None if config.dry_run else log_path(config, run_spec)
     return Prepared(config, spec, built, run_spec, secrets, path)
+
+
+def checked(built: Eval) -> None:
+    """
+    Let an eval look at what it can before a model is asked.
+
+    Raises:
+        EvalframeError: What it found, or that it cannot even look.
+    """
+    try:
+        built.check()
+    except EvalframeError:
+        raise
+    except Exception as error:
+        raise EvalFailed(
+            f"{type(built).__name__} cannot be checked: {described(error)}.",
+            do="If it has a constructor of its own, let that call super().__init__(completion_fns, *args, **kwargs).",
+        ) from error
 
 
 class Collector:
@@ -160,14 +178,14 @@ def make_run_spec(
     spec: EvalSpec,
     name: str,
     names: list[str],
-    described: list[dict[str, Any]],
-    built: Eval | None,
+    who: list[dict[str, Any]],
+    built: Eval,
     secrets: Secrets,
 ) -> RunSpec:
     """The log's first line."""
     base, split = name.split(".")[:2]
     run_config = {
-        "completion_fns": described,
+        "completion_fns": who,
         "eval_spec": {
             "class": spec.cls,
             "args": {**spec.args, **config.extra_eval_params},
@@ -175,7 +193,7 @@ def make_run_spec(
             "group": spec.group,
             "registry_path": str(spec.registry_path) if spec.registry_path else None,
         },
-        "data": built.data_facts(data_facts) if built is not None else [],
+        "data": built.data_facts(data_facts),
         "command": " ".join(map(shlex.quote, sys.argv)),
         **config.to_dict(),
         "initial_settings": {"visible": config.visible if config.visible is not None else config.max_samples is None},

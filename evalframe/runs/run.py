@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evalframe.core.completion import CompletionFn
-from evalframe.core.errors import EvalFailed, EvalframeError, LogUnavailable
+from evalframe.core.errors import EvalFailed, EvalframeError, LogUnavailable, described
 from evalframe.core.event import Event
 from evalframe.core.recorder import Recorder
 from evalframe.core.specs import EvalSpec, RunSpec
@@ -177,7 +177,10 @@ def conduct(prepared: Prepared, recorder: Recorder, delivery: HttpRecorder | Non
 def attempted(asked: Eval, recorder: Recorder, prepared: Prepared) -> tuple[dict[str, Any], str]:
     """The eval's own report, and what kept it from one."""
     try:
-        return dict(asked.run(recorder) or {}), ""
+        report = asked.run(recorder)
+        if report is not None and not isinstance(report, Mapping):
+            raise EvalFailed(f"{type(asked).__name__}.run() gave a {type(report).__name__}, not numbers by name.")
+        return {str(name): value for name, value in (report or {}).items()}, ""
     except LogUnavailable as error:
         return {}, str(error)
     except Exception as error:
@@ -191,7 +194,7 @@ def blamed(error: Exception) -> str:
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     if isinstance(error, EvalframeError):
         return str(error)
-    return f"the eval itself raised {type(error).__name__}: {error}{where}. Samples that were answered are in the log."
+    return f"the eval itself raised {described(error)}{where}. Samples that were answered are in the log."
 
 
 def completed_report(report: dict[str, Any], tally: Tally) -> dict[str, Any]:

@@ -219,3 +219,19 @@ def test_sequential_runs_can_be_interrupted_too(workplace):
     stdout, _ = process.communicate(timeout=20)
     assert process.returncode == 130
     assert "status   cancelled" in stdout
+
+
+@pytest.mark.parametrize("closing", [">&-", "2>&-", ">&- 2>&-", "2>&1 | true"])
+def test_a_run_goes_on_where_nobody_listens(workplace, closing):
+    done = workplace.run("bash", "-c", f"oaieval last-word ten --registry_path R --record_path out.jsonl {closing}", registry=False)
+    assert "Traceback" not in done.stderr
+    assert workplace.lines(workplace.folder / "out.jsonl")[-1]["samples"]["completed"] == 10
+
+
+def test_any_name_can_be_printed_in_any_locale(workplace):
+    workplace.add_eval("東京", [{"input": "Say 1", "ideal": "1"}])
+    (workplace.folder / "R" / "eval_sets" / "jp.yaml").write_text("jp: {evals: [東京]}\n", encoding="utf-8")
+    env = {"LC_ALL": "C", "LANG": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii:strict"}
+    done = workplace.run("oaievalset", "last-word", "jp", env=env)
+    assert "UnicodeEncodeError" not in done.stderr
+    assert "\\u6771\\u4eac.dev.v0" in done.stdout

@@ -101,8 +101,21 @@ def test_every_one_of_several_answers_is_graded(recorder, data):
     assert [event.data["index"] for event in recorder.get_events("match")] == [0, 1, 2, 3]
 
 
-def test_no_answer_at_all_is_an_error_not_a_score(recorder, data):
-    report = Match([Scripted({"q": []})], data([chat("q", "4")]), name="a.dev.v0").run(recorder)
+class Odd:
+    """Gives whatever it was made with."""
+
+    def __init__(self, result):
+        self.result = result
+
+    def __call__(self, prompt, **options):
+        return self.result
+
+
+@pytest.mark.parametrize(
+    "result", [Completion([]), Completion([None]), Completion("text"), Completion([1]), None, "text", iter(["text"])], ids=repr
+)
+def test_what_is_no_answer_is_an_error_not_a_score(recorder, data, result):
+    report = Match([Odd(result)], data([chat("q", "4")]), name="a.dev.v0").run(recorder)
     assert report["accuracy"] is None
     assert recorder.get_events("sample")[0].data["error"]["type"] == "BadReply"
 

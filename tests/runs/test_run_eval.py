@@ -174,3 +174,42 @@ def test_running_twice_leaves_nothing_behind(registry):
 def test_a_wrong_setting_is_told(registry, settings):
     with pytest.raises(EvalframeError):
         run_eval(LastWord(), "numbers", registry=registry, **settings)
+
+
+class WithoutSuper(Numbers):
+    def __init__(self, completion_fns, **kwargs):
+        pass
+
+
+class OddReport(Numbers):
+    def run(self, recorder):
+        super().run(recorder)
+        return [1, 2]
+
+
+def test_a_constructor_that_forgets_super_is_told(registry):
+    spec = registry.get_eval("numbers")
+    spec.cls = f"{__name__}:WithoutSuper"
+    with pytest.raises(EvalFailed, match=r"super\(\).__init__"):
+        run_eval(LastWord(), spec, registry=registry)
+
+
+def test_a_report_that_is_none_is_told(registry):
+    spec = registry.get_eval("numbers")
+    spec.cls = f"{__name__}:OddReport"
+    result = run_eval(LastWord(), spec, registry=registry)
+    assert (result.exit_code, result.counts.completed) == (1, 10)
+    assert "OddReport.run() gave a list" in result.reason
+
+
+def test_two_runs_at_once_do_not_disturb_one_another(registry):
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    async def in_a_notebook():
+        return run_eval(LastWord(), "numbers", registry=registry)
+
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda fail: run_eval(LastWord(fail), "numbers", registry=registry, fail_on_error=False), ["", "3"]))
+    assert [result.counts.error for result in results] == [0, 1]
+    assert asyncio.run(in_a_notebook()).report["accuracy"] == 1.0
