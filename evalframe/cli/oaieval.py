@@ -26,7 +26,7 @@ Wrong answers alone never fail a run. What there is to run: evalframe list
 
 def parser() -> Parser:
     """The parser of the command."""
-    made = Parser(prog="oaieval", description=DESCRIPTION, epilog=EPILOG)
+    made = Parser(prog="oaieval", usage="%(prog)s [options] completion_fn eval", description=DESCRIPTION, epilog=EPILOG)
     made.add_argument(
         "completion_fn",
         help="who is asked: a model's name (openai/..., local/smollm2, a bare name for OPENAI_BASE_URL), an entry of the registry, "

@@ -20,7 +20,7 @@ What there is to run: evalframe list eval_sets
 
 def parser() -> Parser:
     """The parser of the command."""
-    made = Parser(prog="oaievalset", description=DESCRIPTION, epilog=EPILOG)
+    made = Parser(prog="oaievalset", usage="%(prog)s [options] model eval_set", description=DESCRIPTION, epilog=EPILOG)
     made.add_argument("completion_fn", metavar="model", help="who is asked, as for oaieval")
     made.add_argument("eval_set", help="the name of a set, see evalframe list eval_sets")
     made.add_argument("--resume", action=argparse.BooleanOptionalAction, default=True, help="Leave out evals that have succeeded before.")

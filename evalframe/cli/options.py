@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from evalframe.core.errors import BadSetting, EvalframeError, closest, described
 from evalframe.core.secrets import Secrets
 from evalframe.reports.console import harmless
-from evalframe.runs.config import RunConfig
+from evalframe.runs.config import RunConfig, Setting
 
 UNEXPECTED = 1
 INTERRUPTED = 130
@@ -81,7 +81,7 @@ def add_settings(parser: argparse.ArgumentParser, *, without: Sequence[str] = ()
         if known.group not in groups:
             groups[known.group] = parser.add_argument_group(known.group)
         default, variable = defaults[name], f" [{known.variable}]" if known.variable else ""
-        said = "" if default in (None, "", (), {}, False) or default is dataclasses.MISSING or known.switch else f" (default: {default})"
+        said = default_text(default, known)
         options: dict[str, Any] = {"dest": name, "default": None, "help": (known.help + said + variable).replace("%", "%%")}
         if known.switch:
             options["action"] = argparse.BooleanOptionalAction
@@ -90,6 +90,15 @@ def add_settings(parser: argparse.ArgumentParser, *, without: Sequence[str] = ()
             if known.many:
                 options["action"] = "append"
         groups[known.group].add_argument(known.flag or f"--{name}", **options)
+
+
+def default_text(default: Any, known: Setting) -> str:
+    """What the help says of a default; nothing of one that means "not given"."""
+    if known.switch:
+        return " (default: yes)" if default is True else ""
+    if default in (None, "", (), {}) or default is dataclasses.MISSING:
+        return ""
+    return f" (default: {str(default).lower() if isinstance(default, bool) else default})"
 
 
 def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
