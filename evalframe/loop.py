@@ -297,7 +297,7 @@ class Loop:
         results: list[Any] = [MISSING] * len(samples)
         stop = Stop(self.clock)
         under_way: dict[int, Attempt] = {}
-        work, executor = self._work(asked, recorder, samples, under_way)
+        work, executor = self._work(asked, recorder, samples, under_way, workers=max(1, min(self.workers, len(indices))))
         self.interrupt.on_first = lambda _number: stop.request(grace_s=self.grace_s)
         if self.interrupt.signal is not None:
             stop.request(grace_s=0.0)
@@ -314,7 +314,7 @@ class Loop:
         return [result for result in results if result is not MISSING]
 
     def _work(
-        self, asked: Asked, recorder: Recorder, samples: Sequence[Any], under_way: dict[int, Attempt]
+        self, asked: Asked, recorder: Recorder, samples: Sequence[Any], under_way: dict[int, Attempt], *, workers: int
     ) -> tuple[Callable[[int], Any], Executor]:
         """What a worker does with an index, and who spreads it."""
 
@@ -330,10 +330,10 @@ class Loop:
             return attempt
 
         if inspect.iscoroutinefunction(asked.eval_sample):
-            return on_event_loop, CoroutineExecutor(1 if self.sequential else self.workers)
+            return on_event_loop, CoroutineExecutor(1 if self.sequential else workers)
         if self.sequential:
             return on_thread, SerialExecutor()
-        return on_thread, ThreadExecutor(self.workers)
+        return on_thread, ThreadExecutor(workers)
 
     @contextmanager
     def _attempt(

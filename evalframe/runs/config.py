@@ -18,6 +18,8 @@ from evalframe.core.errors import BadSetting, EvalframeError, Faults, closest
 from evalframe.logs.find import LOG_DIR_VARIABLE
 from evalframe.loop import GRACE_S, SEQUENTIAL_VARIABLE, WORKERS, WORKERS_VARIABLE
 
+MOST_THREADS = 10_000
+"""Beyond it a machine would have to hold more stacks than it can."""
 YES = frozenset({"1", "true", "yes", "on"})
 NO = frozenset({"0", "false", "no", "off"})
 
@@ -35,16 +37,17 @@ def boolean(value: Any) -> bool:
     raise ValueError("true or false")
 
 
-def whole(least: int) -> Callable[[Any], int]:
-    """A whole number, at least so large."""
+def whole(least: int, most: int | None = None) -> Callable[[Any], int]:
+    """A whole number, at least so large, and at most so large."""
+    bounds = f"at least {least}" if most is None else f"from {least} to {most:,}"
 
     def read(value: Any) -> int:
         try:
             number = int(value) if isinstance(value, str) else value
         except ValueError:
             number = None
-        if isinstance(number, bool) or not isinstance(number, int) or number < least:
-            raise ValueError(f"a whole number, at least {least}")
+        if isinstance(number, bool) or not isinstance(number, int) or number < least or (most is not None and number > most):
+            raise ValueError(f"a whole number, {bounds}")
         return number
 
     return read
@@ -210,7 +213,7 @@ class RunConfig:
     registry_path: tuple[str, ...] = setting(
         (), texts, RUN, "A registry of your own beside the bundled one; may be given several times.", metavar="DIR", many=True
     )
-    threads: int = setting(WORKERS, whole(1), RUN, "Samples at once.", variable=WORKERS_VARIABLE, metavar="N")
+    threads: int = setting(WORKERS, whole(1, MOST_THREADS), RUN, "Samples at once.", variable=WORKERS_VARIABLE, metavar="N")
     sequential: bool = setting(False, boolean, RUN, "Ask one sample after the other.", variable=SEQUENTIAL_VARIABLE, switch=True)
 
     completion_args: Mapping[str, Any] = setting(

@@ -223,9 +223,14 @@ def check_log_place(path: Path) -> None:
     Raises:
         LogUnavailable: If it could not.
     """
-    if path.exists():
-        return  # what lies there is looked at when it is opened
-    folder = next(place for place in path.parents if place.exists())
+    try:
+        if path.exists():
+            return  # what lies there is looked at when it is opened
+        folder = next(place for place in path.parents if place.exists())
+    except OSError as error:
+        raise LogUnavailable(
+            f"cannot make the log {path}: {error.strerror or error}.", do="Choose another name with --record_path."
+        ) from error
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise LogUnavailable(
             f"cannot make the log {path}: {folder} is no folder that can be written to.", do="Choose another with --log_dir."

@@ -14,6 +14,13 @@ def test_list_tells_names_and_what_they_stand_for(workplace):
     assert {"name": "ten", "stands_for": "ten.dev.v0", "description": ""} in json.loads(workplace.run("evalframe", "list", "--json").stdout)
 
 
+def test_list_tells_what_cannot_be_used(workplace):
+    (workplace.folder / "R" / "evals" / "odd.yaml").write_text("odd: {class: 5}\nworse: [1]\nnothing:\n", encoding="utf-8")
+    done = workplace.run("evalframe", "list")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^worse .*cannot be used", done.stdout, re.MULTILINE)
+
+
 def test_show_tells_the_chain_the_class_and_the_data(workplace):
     done = workplace.run("evalframe", "show", "ten")
     assert done.returncode == 0, done.stderr

@@ -83,6 +83,8 @@ def test_json_is_all_there_is_on_stdout(workplace):
     (["last-word", "ten", "--http-run"], "Say --http-run-url"),
     (["last-word", "ten", "--record_path", "/proc/nope/out.jsonl"], "cannot make the log /proc/nope/out.jsonl"),
     (["last-word", "ten", "--registry_path", "nowhere"], "nowhere"),
+    (["last-word", "ten", "--record_path", "a" * 300], "File name too long"),
+    (["last-word", "ten", "--threads", "100000000"], "--threads takes a whole number, from 1 to 10,000"),
 ])  # fmt: skip
 def test_a_wrong_question_is_told_in_words(workplace, arguments, told):
     done = workplace.run("oaieval", *arguments)

@@ -49,7 +49,7 @@ def describe(registry: Registry, kind: str, name: str) -> dict[str, str]:
         if kind == "evals":
             base = registry.get_base_eval(name)
             row["description"] = base.description if base and base.description else ""
-            row["stands_for"] = (base.id if base and base.id else "") or (value.get("class", "") if isinstance(value, dict) else "")
+            row["stands_for"] = (base.id if base and base.id else "") or str(value.get("class", "") if isinstance(value, dict) else "")
         elif isinstance(value, str):
             row["stands_for"] = value
         elif isinstance(value, dict):
