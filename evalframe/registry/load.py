@@ -169,6 +169,7 @@ def load_file(path: Path, registry_path: Path, shelf: Shelf) -> None:
     try:
         data = path.read_bytes()
         root = compose(data, path)
+        pairs = top_level(root, path) if root else []
     except OSError as error:
         shelf.broken.append(BrokenFile("", BadYaml(f"{path} cannot be read: {error.strerror or error}.")))
         return
@@ -176,7 +177,7 @@ def load_file(path: Path, registry_path: Path, shelf: Shelf) -> None:
         shelf.broken.append(BrokenFile(data.decode("utf-8-sig", "replace"), error))
         return
     keys: dict[str, Any] = {}
-    for key, node in top_level(root, path) if root else ():
+    for key, node in pairs:
         name = key.value  # as written: `on` and `1.0` are names here
         if not isinstance(name, str):
             shelf.broken.append(BrokenFile("", BadYaml(f"{place_of(key, path)} is no name.", do="Let each entry begin with its name.")))

@@ -23,6 +23,9 @@ STANDARD_TYPES = ("null", "bool", "int", "float", "binary", "timestamp", "omap",
 ENV = "!env"
 TAGS = frozenset({ENV, *(STANDARD + name for name in STANDARD_TYPES)})
 
+MOST_VALUES = 1_000_000
+"""How many values an entry may hold once its references are written out: a few lines can refer to one another until nobody could hold it."""
+
 SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML can be built without libyaml
 
 
@@ -90,6 +93,7 @@ def compose(data: bytes, path: Path) -> yaml.MappingNode | None:
 def top_level(root: yaml.MappingNode, path: Path) -> list[tuple[yaml.Node, yaml.Node]]:
     """The names and entries of a file; those of a merge key (`<<`) among them."""
     if any(key.tag == MERGE for key, _ in root.value):
+        refuse_too_many(root, path)
         Constructor(path).flatten_mapping(root)
     pairs: list[tuple[yaml.Node, yaml.Node]] = root.value
     return pairs
@@ -151,6 +155,28 @@ def bad_tag(node: yaml.Node, path: Path) -> YamlError:
     return BadYaml(f"{place_of(node, path)} has the unknown tag {tag}.", do="Leave it out; the only tag of our own is !env.")
 
 
+def refuse_too_many(node: yaml.Node, path: Path) -> None:
+    """
+    Count the values below a node with its references written out, without writing them out.
+
+    Raises:
+        BadYaml: If there are too many.
+        RecursionError: If the node refers to itself, or is nested too deeply.
+    """
+    sizes: dict[int, int] = {}
+
+    def size(inner: yaml.Node) -> int:
+        if isinstance(inner, yaml.ScalarNode):
+            return 1
+        if id(inner) not in sizes:
+            children = (item for pair in inner.value for item in pair) if isinstance(inner, yaml.MappingNode) else inner.value
+            sizes[id(inner)] = 1 + sum(map(size, children))
+        return sizes[id(inner)]
+
+    if size(node) > MOST_VALUES:
+        raise BadYaml(f"{place_of(node, path)} refers to itself and others so often that it would hold more than {MOST_VALUES:,} values.")
+
+
 def construct(node: yaml.Node, path: Path) -> Any:
     """
     The value of a checked node.
@@ -159,6 +185,7 @@ def construct(node: yaml.Node, path: Path) -> Any:
         BadYaml: If a scalar is not what its form promises, as the date 2024-13-41; or if a value holds itself.
     """
     try:
+        refuse_too_many(node, path)
         value = Constructor(path).construct_document(node)  # type: ignore[no-untyped-call, unused-ignore]
         read_env(value, {}, missing_ok=True)  # walks all the way down
     except yaml.MarkedYAMLError as error:

@@ -242,3 +242,22 @@ def test_an_added_path_is_read_even_after_a_kind_was(registry, write):
     assert found.names("evals") == ["a.dev.v0"]
     found.add_registry_paths([write({"later/evals/b.yaml": f"b.dev.v0: {SPEC}"}) / "later"])
     assert found.names("evals") == ["a.dev.v0", "b.dev.v0"]
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+MERGES = "a: &a {k: v}\n" + "".join(
+    f"{name}: &{name} {{<<: [{', '.join(['*' + before] * 9)}]}}\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize("text", [BOMB, MERGES, MERGES + "<<: *i\n"], ids=["references", "merges", "merges at the top"])
+def test_references_that_multiply_are_refused_and_stop_nothing_else(tmp_path, text):
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals" / "bomb.yaml").write_text(text + "small: {class: 'm:C', args: {z: *i}}\n", encoding="utf-8")
+    (tmp_path / "evals" / "fine.yaml").write_text("fine: {class: 'm:C'}\n", encoding="utf-8")
+    registry = Registry([tmp_path])
+    assert registry.get_eval("fine").cls == "m:C"
+    with pytest.raises(BadYaml, match="more than 1,000,000 values"):
+        registry.get_eval("small")
