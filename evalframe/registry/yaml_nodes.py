@@ -24,7 +24,7 @@ ENV = "!env"
 TAGS = frozenset({ENV, *(STANDARD + name for name in STANDARD_TYPES)})
 
 MOST_VALUES = 1_000_000
-"""How many values an entry may hold once its references are written out: a few lines can refer to one another until nobody could hold it."""
+"""Values that an entry may hold once its references are written out: with a few lines that refer to one another nobody could hold them."""
 
 SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML can be built without libyaml
 
