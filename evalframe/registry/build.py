@@ -55,7 +55,7 @@ def import_class(origin: Origin) -> Callable[..., Any]:
     """
     module_name, colon, qualified = origin.reference.partition(":")
     if not (colon and module_name.strip() and qualified.strip()) or module_name.startswith("."):
-        raise BadClass(f'"{origin}" does not name a class.', do="Write module:Class.")
+        raise BadClass(f"{origin} does not name a class.", do="Write module:Class.")
     found = import_module(module_name, origin)
     for name in qualified.split("."):
         try:

@@ -307,7 +307,9 @@ class Registry:
             )
         return built
 
-    def make_eval(self, spec: EvalSpec, completion_fns: Sequence[Any], /, *, seed: int, name: str, **extra: Any) -> Any:
+    def make_eval(
+        self, spec: EvalSpec, completion_fns: Sequence[Any], /, *, seed: int, name: str, extra: Mapping[str, Any] | None = None
+    ) -> Any:
         """
         Build an eval with the keywords that every eval takes, the arguments of its spec, and `extra`, which wins over the spec.
 
@@ -323,6 +325,7 @@ class Registry:
             "name": name,
             "registry": self,
         }
+        extra = extra or {}
         taken = sorted(extra.keys() & ours.keys())
         if taken:
             raise BadArguments(f"{origin}: {', '.join(taken)} cannot be given as an argument; evalframe sets it.")

@@ -64,7 +64,7 @@ def prepare(
         raise faults.all()
     secrets.add_arguments([dict(config.extra_eval_params), read_env(spec.args, missing_ok=True)])
     name = full_name(spec.key)
-    built = faults.of(lambda: registry.make_eval(spec, functions, seed=config.seed, name=name, **config.extra_eval_params))
+    built = faults.of(lambda: registry.make_eval(spec, functions, seed=config.seed, name=name, extra=config.extra_eval_params))
     if built is not None:
         faults.of(partial(checked, built))
     if not config.dry_run:
@@ -136,7 +136,10 @@ def ask_whom(
 ) -> tuple[list[str], list[CompletionFn], list[dict[str, Any]]]:
     """The names, the completion functions, and what the log says of them."""
     wanted = [asked] if isinstance(asked, str) or callable(asked) else list(asked)
-    wanted = [part for item in wanted for part in (item.split(",") if isinstance(item, str) else [item])]
+    wanted = [part for item in wanted for part in (map(str.strip, item.split(",")) if isinstance(item, str) else [item])]
+    if "" in wanted:
+        faults.add(BadSetting("the name of a completion function is empty.", do="What there is: evalframe list completion_fns"))
+        wanted = [item for item in wanted if item != ""]
     defaults = run_wide(config) if config else {}
     extra = dict(config.completion_args) if config else {}
     names, functions, told = [], [], []

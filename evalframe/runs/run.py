@@ -5,6 +5,7 @@ One run: what can be checked is checked, the log is opened, the eval is run, the
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import time
 import traceback
@@ -198,7 +199,8 @@ def blamed(error: Exception) -> str:
 
 
 def completed_report(report: dict[str, Any], tally: Tally) -> dict[str, Any]:
-    """The eval's report, with both readings where samples ended in error, and with what was spent."""
+    """The eval's report without what is no number, with both readings where samples ended in error, and with what was spent."""
+    report = {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in report.items()}
     accuracy, n = report.get("accuracy"), report.get("n")
     if tally.counts.error and isinstance(n, int) and (accuracy is None or isinstance(accuracy, int | float)):
         report["accuracy_errors_as_wrong"] = (accuracy or 0.0) * n / (n + tally.counts.error)

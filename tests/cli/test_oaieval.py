@@ -83,6 +83,9 @@ def test_json_is_all_there_is_on_stdout(workplace):
     (["last-word", "ten", "--http-run"], "Say --http-run-url"),
     (["last-word", "ten", "--record_path", "/proc/nope/out.jsonl"], "cannot make the log /proc/nope/out.jsonl"),
     (["last-word", "ten", "--registry_path", "nowhere"], "nowhere"),
+    (["last-word", "ten", "--extra_eval_params", "seed=3"], "seed cannot be given as an argument"),
+    (["", "ten"], "the name of a completion function is empty"),
+    (["last-word", ""], 'no eval ""'),
     (["last-word", "ten", "--record_path", "a" * 300], "File name too long"),
     (["last-word", "ten", "--threads", "100000000"], "--threads takes a whole number, from 1 to 10,000"),
 ])  # fmt: skip

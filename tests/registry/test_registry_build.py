@@ -203,7 +203,7 @@ EVALS = {"a.yaml": "a.dev.v0: {class: own:Eval, args: {shots: 2, samples_jsonl: 
 def test_an_eval_gets_the_keywords_of_openai_evals(code):
     found = code(EVALS)
     spec = found.get_eval("a.dev.v0")
-    built = found.make_eval(spec, ["fn"], seed=7, name="a.dev.v0", shots=3)
+    built = found.make_eval(spec, ["fn"], seed=7, name="a.dev.v0", extra={"shots": 3})
     said = {key: built.said[key] for key in ("completion_fns", "eval_registry_path", "seed", "name", "registry", "samples_jsonl")}
     assert said == {
         "completion_fns": ["fn"],
@@ -219,9 +219,9 @@ def test_an_eval_gets_the_keywords_of_openai_evals(code):
 def test_an_argument_that_no_class_of_an_eval_takes_is_told_by_name(code):
     found = code(EVALS)
     with pytest.raises(BadArguments, match=r'takes no argument "shot" \(closest: shots\)'):
-        found.make_eval(found.get_eval("a.dev.v0"), [], seed=7, name="a.dev.v0", shot=3)
+        found.make_eval(found.get_eval("a.dev.v0"), [], seed=7, name="a.dev.v0", extra={"shot": 3})
     with pytest.raises(BadArguments, match="completion_fns cannot be given"):
-        found.make_eval(found.get_eval("a.dev.v0"), [], seed=7, name="a.dev.v0", completion_fns=[])
+        found.make_eval(found.get_eval("a.dev.v0"), [], seed=7, name="a.dev.v0", extra={"completion_fns": []})
 
 
 def test_data_beside_the_yaml_of_an_eval_is_found_by_its_name(code):

@@ -213,3 +213,16 @@ def test_two_runs_at_once_do_not_disturb_one_another(registry):
         results = list(pool.map(lambda fail: run_eval(LastWord(fail), "numbers", registry=registry, fail_on_error=False), ["", "3"]))
     assert [result.counts.error for result in results] == [0, 1]
     assert asyncio.run(in_a_notebook()).report["accuracy"] == 1.0
+
+
+class NotANumber(Numbers):
+    def run(self, recorder):
+        super().run(recorder)
+        return {"accuracy": float("nan"), "n": 10}
+
+
+def test_an_accuracy_that_is_no_number_is_no_success(registry):
+    spec = registry.get_eval("numbers")
+    spec.cls = f"{__name__}:NotANumber"
+    result = run_eval(LastWord(), spec, registry=registry)
+    assert (result.exit_code, result.report["accuracy"]) == (1, None)
