@@ -19,6 +19,7 @@ import inspect
 import json
 import os
 import random
+import threading
 import time
 import traceback
 from array import array
@@ -263,6 +264,7 @@ class Loop:
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)
     fatal: EvalframeError | None = None
+    _booking: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @classmethod
     def compose(cls, *, max_samples: int | None, fail_on_error: bool | float, continue_on_fail: bool, **more: Any) -> Loop:
@@ -297,7 +299,7 @@ class Loop:
         results: list[Any] = [MISSING] * len(samples)
         stop = Stop(self.clock)
         under_way: dict[int, Attempt] = {}
-        work, executor = self._work(asked, recorder, samples, under_way, workers=max(1, min(self.workers, len(indices))))
+        work, executor = self._work(asked, recorder, samples, under_way, stop, workers=max(1, min(self.workers, len(indices))))
         self.interrupt.on_first = lambda _number: stop.request(grace_s=self.grace_s)
         if self.interrupt.signal is not None:
             stop.request(grace_s=0.0)
@@ -305,7 +307,7 @@ class Loop:
         try:
             with self.interrupt.listening():
                 for attempt in executor.map(work, indices, stop):
-                    self._book(attempt, stop)
+                    self._tell("ended", self.tally.counts)
                     if attempt.status == "completed":
                         results[attempt.index] = attempt.result
         finally:
@@ -314,18 +316,18 @@ class Loop:
         return [result for result in results if result is not MISSING]
 
     def _work(
-        self, asked: Asked, recorder: Recorder, samples: Sequence[Any], under_way: dict[int, Attempt], *, workers: int
+        self, asked: Asked, recorder: Recorder, samples: Sequence[Any], under_way: dict[int, Attempt], stop: Stop, *, workers: int
     ) -> tuple[Callable[[int], Any], Executor]:
         """What a worker does with an index, and who spreads it."""
 
         def on_thread(index: int) -> Attempt:
-            with self._attempt(asked, recorder, samples, index, under_way) as attempt:
+            with self._attempt(asked, recorder, samples, index, under_way, stop) as attempt:
                 result = asked.eval_sample(attempt.scope.sample, attempt.rng)
                 attempt.result = waited_for(result) if inspect.isawaitable(result) else result
             return attempt
 
         async def on_event_loop(index: int) -> Attempt:
-            with self._attempt(asked, recorder, samples, index, under_way) as attempt:
+            with self._attempt(asked, recorder, samples, index, under_way, stop) as attempt:
                 attempt.result = await asked.eval_sample(attempt.scope.sample, attempt.rng)
             return attempt
 
@@ -337,7 +339,7 @@ class Loop:
 
     @contextmanager
     def _attempt(
-        self, asked: Asked, recorder: Recorder, samples: Sequence[Any], index: int, under_way: dict[int, Attempt]
+        self, asked: Asked, recorder: Recorder, samples: Sequence[Any], index: int, under_way: dict[int, Attempt], stop: Stop
     ) -> Iterator[Attempt]:
         """Put one sample in scope, and see it to its end, whatever happens inside."""
         base, split = asked.name.split(".")[:2]
@@ -360,16 +362,18 @@ class Loop:
         attempt.seconds = self.clock() - started
         if under_way.pop(index, None) is not None:
             attempt.end(recorder)
+            self._book(attempt, stop)
 
     def _book(self, attempt: Attempt, stop: Stop) -> None:
-        self.tally.add(attempt)
-        counts = self.tally.counts
-        if isinstance(attempt.error, ModelUnavailable) and not counts.completed:
-            self.fatal = attempt.error
-            stop.request(grace_s=self.grace_s)
-        if self.failure.must_stop(counts.error, counts.total):
-            stop.request(grace_s=self.grace_s)
-        self._tell("ended", counts)
+        """Count an attempt that is in the log, and stop the others where it says that they would fail too. Called by its worker."""
+        with self._booking:
+            self.tally.add(attempt)
+            counts = self.tally.counts
+            if isinstance(attempt.error, ModelUnavailable) and not counts.completed:
+                self.fatal = self.fatal or attempt.error
+                stop.request(grace_s=self.grace_s)
+            if self.failure.must_stop(counts.error, counts.total):
+                stop.request(grace_s=self.grace_s)
 
     def _tell(self, what: str, *of: Any) -> None:
         """Tell the observer; one that fails, since nobody reads its output any more, is told nothing further, and the run goes on."""
@@ -388,7 +392,8 @@ class Loop:
                 continue
             attempt.scope.paused = True
             attempt.status = "interrupted"
-            self.tally.add(attempt)
+            with self._booking:
+                self.tally.add(attempt)
             try:
                 attempt.end(recorder)
             except LogUnavailable:
