@@ -102,6 +102,10 @@ class Eval(ABC):
         if self.samples_jsonl is not None:
             self.load_rows(self.samples_jsonl, check=self.check_sample)
 
+    def plan(self) -> list[dict[str, Any]]:
+        """What happens to a sample, step by step, as the log keeps it; an eval written in Python says nothing of its own."""
+        return []
+
     # ------------------------------------------------------------------ what a subclass uses
 
     @property

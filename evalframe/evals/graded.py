@@ -7,6 +7,8 @@ Generation and grading are two steps, so that a log can be graded again without 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
 from importlib import import_module
 from random import Random
 from typing import Any, Literal
@@ -133,6 +135,17 @@ class Graded(Eval):
                 raise EmptyDataset(f"{self.few_shot_jsonl} holds {len(rows)} worked examples, but num_few_shot is {self.num_few_shot}.")
             self._few_shot = FewShot(tuple(row["sample"] for row in rows), self.num_few_shot, self.few_shot_sampling)
         return self._few_shot
+
+    def plan(self) -> list[dict[str, Any]]:
+        """Worked examples if there are any, the question, the verdict; each with its settings."""
+        shown = {"step": "few_shot", "num": self.num_few_shot, "from": self.few_shot_jsonl, "sampling": self.few_shot_sampling}
+        judge = {"step": "grade", "class": f"{type(self.grader).__module__}:{type(self.grader).__qualname__}", "args": self._judged_by()}
+        return [*([shown] if self.num_few_shot else []), {"step": "generate", "options": self.options}, judge]
+
+    def _judged_by(self) -> dict[str, Any]:
+        """The grader's fields."""
+        grader: Any = self.grader
+        return {item.name: getattr(grader, item.name) for item in dataclass_fields(grader)} if is_dataclass(grader) else {}
 
     # ------------------------------------------------------------------ one sample
 

@@ -196,6 +196,7 @@ def make_run_spec(
             "group": spec.group,
             "registry_path": str(spec.registry_path) if spec.registry_path else None,
         },
+        "plan": built.plan(),
         "data": built.data_facts(data_facts),
         "command": " ".join(map(shlex.quote, sys.argv)),
         **config.to_dict(),

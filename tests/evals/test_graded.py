@@ -185,3 +185,16 @@ def test_the_helper_of_the_mould_records_and_picks(recorder):
         assert record_and_check_match("p", "maybe", "yes") is None
     assert [event.data["correct"] for event in recorder.get_events("match")] == [True, False, False]
     assert recorder.get_events("match")[0].data["options"] == ["yes", "no"]
+
+
+def test_the_plan_tells_every_step_and_its_settings(data):
+    pool = data([{"sample": [{"role": "user", "content": "x"}]}] * 2, "pool.jsonl")
+    eval = Includes(
+        [Scripted({})], data([chat("q", "4")]), ignore_case=True, options={"temperature": 0}, num_few_shot=2, few_shot_jsonl=pool
+    )
+    assert eval.plan() == [
+        {"step": "few_shot", "num": 2, "from": pool, "sampling": "first"},
+        {"step": "generate", "options": {"temperature": 0}},
+        {"step": "grade", "class": "evalframe.graders.includes:Includes", "args": {"ignore_case": True}},
+    ]
+    assert [step["step"] for step in JsonValidator([Scripted({})], data([chat("q")])).plan()] == ["generate", "grade"]
