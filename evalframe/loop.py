@@ -19,6 +19,7 @@ import inspect
 import json
 import os
 import random
+import re
 import threading
 import time
 import traceback
@@ -46,6 +47,7 @@ WORKERS_VARIABLE = "EVALS_THREADS"
 SEQUENTIAL_VARIABLE = "EVALS_SEQUENTIAL"
 GRACE_S = 3.0
 """Seconds that samples in flight get after a first Ctrl-C."""
+DURATION = re.compile(r"\b\d+(\.\d+)? s\b")
 DISTINCT_ERRORS = 100
 """Messages of errors that are counted apart; the rest is counted together."""
 
@@ -168,7 +170,7 @@ class Tally:
         self.seconds += attempt.seconds
         self.waiting_s += scope.waiting_s
         if attempt.error is not None:
-            message = attempt.message
+            message = DURATION.sub("… s", attempt.message)  # else no two failures would be alike
             self.errors[message if message in self.errors or len(self.errors) < DISTINCT_ERRORS else "other errors"] += 1
 
 

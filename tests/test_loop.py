@@ -277,3 +277,12 @@ def test_an_observer_that_fails_does_not_stop_the_run(recorder):
             raise BrokenPipeError
 
     assert Loop(observer=Gone()).run(Asked(lambda sample, rng: sample), recorder, [1, 2, 3]) == [1, 2, 3]
+
+
+def test_errors_that_differ_only_in_their_seconds_are_counted_together(recorder):
+    def ask(sample, rng):
+        raise ValueError(f"gave up after 3 tries in {sample}.5 s")
+
+    loop = Loop()
+    loop.run(Asked(ask), recorder, [1, 2, 3])
+    assert loop.tally.errors == {"ValueError: gave up after 3 tries in … s": 3}

@@ -38,11 +38,11 @@ assert before == (dict(os.environ), list(logging.root.handlers), logging.root.le
     "modules", [["evalframe"], [name for name in MODULES if name != AT_THE_FIRST_CALL]], ids=["the face", "every module"]
 )
 def test_importing_touches_nothing(modules):
-    done = subprocess.run([sys.executable, "-c", PROBE, *modules], capture_output=True, text=True, env={"HOME": "/nonexistent"})
+    done = subprocess.run([sys.executable, "-c", PROBE, *modules], capture_output=True, encoding="utf-8", env={"HOME": "/nonexistent"})
     assert done.returncode == 0, done.stderr
 
 
 def test_the_face_loads_no_library():
     code = "import evalframe, sys; print(sorted({'yaml', 'pydantic', 'requests', 'urllib3', 'tqdm', 'jsonlines', 'asyncio'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8")
     assert done.stdout.strip() == "[]", done.stderr
