@@ -12,7 +12,7 @@ What openai/evals hard-codes is not sent here: a temperature or a limit on token
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from evalframe.core.completion import CompletionFn
@@ -66,22 +66,34 @@ class JsonValidator(Graded):
 
 
 def record_and_check_match(
-    prompt: Any, sampled: str, expected: str | list[str] | tuple[str, ...], *, options: Sequence[str] | None = None
+    prompt: Any,
+    sampled: str,
+    expected: str | list[str] | tuple[str, ...],
+    separator: Callable[[str], bool] | None = None,
+    options: Sequence[str] | None = None,
 ) -> str | None:
     """
-    Record whether an answer begins with what was expected.
+    Record whether an answer begins with what was expected, ended at a word boundary; of several options the longest is picked.
 
     Args:
         prompt: What was asked.
         sampled: The answer.
         expected: The right answer, or right answers.
+        separator: Whether an option may end before this character; instead of the word boundary.
         options: All answers that may be picked; by default the right ones.
 
     Returns:
         The option that the answer begins with, or None.
     """
     right = [expected] if isinstance(expected, str) else list(expected)
-    grade = MatchGrader()(sampled, Sample(input=prompt, ideal=list(options) if options is not None else right))
-    record_match(grade.picked in right, expected=right, picked=grade.picked, sampled=sampled, options=list(options or right))
-    picked: str | None = grade.picked
+    offered = right if options is None else list(options)
+    as_given = {option.strip(): option for option in reversed(offered)}
+    if separator is None:
+        found = MatchGrader()(sampled, Sample(input=prompt, ideal=list(as_given))).picked
+    else:
+        text = sampled.strip()
+        begun = [option for option in as_given if option and text.startswith(option)]
+        found = max((option for option in begun if len(option) == len(text) or separator(text[len(option)])), key=len, default=None)
+    picked = as_given.get(found)
+    record_match(picked in right, expected=right, picked=picked, sampled=sampled, options=offered)
     return picked

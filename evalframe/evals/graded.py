@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Literal
 
 from evalframe.core.completion import CompletionFn, CompletionResult, texts_of
-from evalframe.core.errors import BadArguments, BadSample, EmptyDataset
+from evalframe.core.errors import BadArguments, BadClass, BadSample, EmptyDataset
 from evalframe.core.grade import Grade
 from evalframe.core.grader import Grader
 from evalframe.core.messages import is_message
@@ -37,13 +37,15 @@ class Graded(Eval):
         fields: The row's own names for ours: {input: question, ideal: answer}.
         options: Options for the model in every call; only what is asked for is sent.
         max_tokens: The same as options: {max_tokens: ...}.
+        temperature: The same as options: {temperature: ...}.
         num_few_shot: Worked examples before each question.
         few_shot_jsonl: Where they come from: rows {"sample": [messages]}.
         few_shot_sampling: "first" or "random"; see `FewShot`.
         args, kwargs: As for `Eval`.
 
     Raises:
-        BadArguments: If these do not fit together.
+        BadArguments: If these do not fit together, or the grader is none.
+        BadClass: If the grader cannot be imported.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Graded(Eval):
         fields: Mapping[str, str] | None = None,
         options: Mapping[str, Any] | None = None,
         max_tokens: int | None = None,
+        temperature: float | None = None,
         num_few_shot: int = 0,
         few_shot_jsonl: str | None = None,
         few_shot_sampling: Literal["first", "random"] = "first",
@@ -63,7 +66,8 @@ class Graded(Eval):
         super().__init__(completion_fns, *args, **kwargs)
         self.samples_jsonl = samples_jsonl
         self.fields = dict(fields or {})
-        self.options = {**(options or {}), **({"max_tokens": max_tokens} if max_tokens is not None else {})}
+        named = {"max_tokens": max_tokens, "temperature": temperature}
+        self.options = {**(options or {}), **{option: value for option, value in named.items() if value is not None}}
         self.num_few_shot = num_few_shot
         self.few_shot_jsonl = few_shot_jsonl
         self.few_shot_sampling = few_shot_sampling
@@ -88,15 +92,17 @@ class Graded(Eval):
             raise BadArguments(f"fields maps input, ideal and id, not {', '.join(unknown)}.", do="Write fields: {ideal: <the row's name>}")
 
     def _build(self, grader: Grader | str | Mapping[str, Any]) -> Grader:
+        built: Any = grader
         if self.registry is not None:
-            built: Grader = self.registry.build(grader)
-            return built
-        if isinstance(grader, str | Mapping):
-            spec: Mapping[str, Any] = {"class": grader} if isinstance(grader, str) else grader
-            module, _, name = str(spec["class"]).partition(":")
-            made: Grader = getattr(import_module(module), name)(**spec.get("args", {}))
-            return made
-        return grader
+            built = self.registry.build(grader)
+        elif isinstance(grader, str | Mapping):
+            built = build_by_hand({"class": grader} if isinstance(grader, str) else grader)
+        if not callable(built):
+            raise BadArguments(
+                f"grader is {grader!r}, which judges nothing.", do='Write grader: "module:Class", or {class: ..., args: ...}.'
+            )
+        judge: Grader = built
+        return judge
 
     # ------------------------------------------------------------------ before the first request
 
@@ -218,8 +224,32 @@ class Graded(Eval):
         for name, running in means.items():
             report[name] = running.mean
             report[f"{name}_stderr"] = running.standard_error
+            interval = running.interval()
+            report[f"{name}_ci95"] = list(interval) if interval else None
             report[f"{name}_n"] = running.n
         return report
+
+
+def build_by_hand(spec: Mapping[str, Any]) -> Any:
+    """
+    The grader that {class: "module:Class", args: ...} describes, where no registry is at hand to build it.
+
+    Raises:
+        BadArguments: If it is described otherwise, or does not take its arguments.
+        BadClass: If it cannot be imported.
+    """
+    reference, arguments = spec.get("class"), spec.get("args") or {}
+    module, _, name = reference.partition(":") if isinstance(reference, str) else ("", "", "")
+    if not module or not name or not isinstance(arguments, Mapping):
+        raise BadArguments(f"a grader is described by {dict(spec)!r}.", do="Write {class: module:Class, args: {...}}.")
+    try:
+        cls = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise BadClass(f'the grader "{reference}" cannot be imported: {error}.') from error
+    try:
+        return cls(**arguments)
+    except TypeError as error:
+        raise BadArguments(f'the grader "{reference}" could not be built: {error}.') from error
 
 
 def check_example(row: Any) -> str | None:

@@ -10,6 +10,8 @@ UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MY
 """Scripts whose words are not parted by spaces, as the Unicode names of their characters begin."""
 
 SIGNS = ("+", "-", "\u2212")
+ENDS = frozenset("._!?)]}\"'\u2019\u201d\u00bb")
+"""Characters that a sentence may end in: a point after one of them, or after a letter or a digit, opens no number such as .5."""
 
 
 def is_unspaced(character: str) -> bool:
@@ -26,8 +28,8 @@ def is_boundary(text: str, position: int) -> bool:
     """
     Whether a word or number may end, and another begin, before `text[position]`.
 
-    It may not between two word characters; nor inside a number such as 3.14, 1,000 or -5, where the point, the comma or the sign belongs to
-    the digit after it.
+    It may not between two word characters; nor inside a number such as 3.14, 1,000, .5 or -5, where the point, the comma or the sign
+    belongs to the digit after it.
     """
     if position <= 0 or position >= len(text):
         return True
@@ -37,15 +39,26 @@ def is_boundary(text: str, position: int) -> bool:
     if before.isdigit() and after in ".,":
         return not text[position + 1 : position + 2].isdigit()
     if after.isdigit() and before in ".,":
-        return not text[: position - 1][-1:].isdigit()
-    if after.isdigit() and before in SIGNS:
-        return is_sign_of_something_else(text[: position - 1])
+        return not (text[max(position - 2, 0) : position - 1].isdigit() or opens_number(text, position - 1))
+    if before in SIGNS and (after.isdigit() or opens_number(text, position)):
+        return is_sign_of_something_else(text, position - 1)
     return True
 
 
-def is_sign_of_something_else(before: str) -> bool:
-    """Whether a sign after `before` is a dash or an operation (A-4, 7-5), and not the sign of the number that follows (x = -5)."""
-    return before[-1:].isalnum() or before[-1:] in SIGNS or before.rstrip()[-1:] in (")", "]")
+def opens_number(text: str, position: int) -> bool:
+    """Whether the character at `position` is the point of a number without a digit before it, such as .5."""
+    before = text[position - 1] if position else ""
+    return text[position] == "." and text[position + 1 : position + 2].isdigit() and not before.isalnum() and before not in ENDS
+
+
+def is_sign_of_something_else(text: str, position: int) -> bool:
+    """Whether the sign at `position` is a dash or an operation (A-4, 7-5), and not the sign of the number that follows (x = -5)."""
+    before = position - 1
+    if before >= 0 and (text[before].isalnum() or text[before] in SIGNS):
+        return True
+    while before >= 0 and text[before].isspace():  # step by step: a copy of all that stands before would take too long in long answers
+        before -= 1
+    return before >= 0 and text[before] in ")]"
 
 
 def found_whole(needle: str, text: str, start: int = 0) -> int:

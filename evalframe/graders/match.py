@@ -29,11 +29,14 @@ class Match:
         ideals = texts(sample)
         if not ideals:
             return Grade.unscored(reason=NO_IDEAL)
-        text = completion.strip()
-        found = [ideal for ideal in ideals if self._begins(text, ideal)]
+        text = self._folded(completion.strip())
+        found = [ideal for ideal in ideals if begins(text, self._folded(ideal))]
         return Grade.correct(picked=max(found, key=len)) if found else Grade.incorrect()
 
-    def _begins(self, text: str, ideal: str) -> bool:
-        head = text[: len(ideal)]
-        same = head.casefold() == ideal.casefold() if self.ignore_case else head == ideal
-        return same and is_boundary(text, len(ideal))
+    def _folded(self, text: str) -> str:
+        return text.casefold() if self.ignore_case else text
+
+
+def begins(text: str, ideal: str) -> bool:
+    """Whether `text` begins with `ideal`, which ends there at a word boundary."""
+    return text.startswith(ideal) and is_boundary(text, len(ideal))

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 import pytest
 
 from evalframe.core.completion import Completion
-from evalframe.core.errors import BadArguments, DataError, Faults
+from evalframe.core.errors import BadArguments, BadClass, DataError, Faults
 from evalframe.core.grade import Grade
 from evalframe.core.specs import RunSpec
 from evalframe.evals.basic import FuzzyMatch, Includes, JsonMatch, JsonValidator, Match, record_and_check_match
 from evalframe.evals.graded import Graded
+from evalframe.loop import Loop
 from evalframe.recorders.memory import MemoryRecorder
 
 
@@ -72,7 +73,8 @@ def test_only_what_was_asked_for_is_sent(recorder, data):
     model = Scripted({"q": "4"})
     Match([model], data([chat("q", "4")]), name="a.dev.v0").run(recorder)
     Match([model], data([chat("q", "4")]), max_tokens=9, options={"temperature": 0}, name="a.dev.v0").run(recorder)
-    assert [options for _, options in model.asked] == [{}, {"max_tokens": 9, "temperature": 0}]
+    Match([model], data([chat("q", "4")]), temperature=0.0, name="a.dev.v0").run(recorder)
+    assert [options for _, options in model.asked] == [{}, {"max_tokens": 9, "temperature": 0}, {"temperature": 0.0}]
 
 
 def test_worked_examples_are_shown(recorder, data):
@@ -183,8 +185,47 @@ def test_the_helper_of_the_mould_records_and_picks(recorder):
         assert record_and_check_match("p", "yes.", ["yes"], options=["yes", "no"]) == "yes"
         assert record_and_check_match("p", "no", "yes", options=["yes", "no"]) == "no"
         assert record_and_check_match("p", "maybe", "yes") is None
-    assert [event.data["correct"] for event in recorder.get_events("match")] == [True, False, False]
+        assert record_and_check_match("p", " yes", " yes") == " yes"  # an option is given back as it was given
+    assert [event.data["correct"] for event in recorder.get_events("match")] == [True, False, False, True]
     assert recorder.get_events("match")[0].data["options"] == ["yes", "no"]
+
+
+def test_a_separator_says_where_an_option_ends(recorder):
+    with recorder.as_default_recorder("s"):
+        assert record_and_check_match("p", "yesterday", "yes", str.isspace) is None
+        assert record_and_check_match("p", "yes_sir", "yes", separator=lambda character: character == "_") == "yes"
+        assert record_and_check_match("p", "yes", "yes", separator=lambda _: False) == "yes"
+        assert record_and_check_match("p", "", "yes", separator=lambda _: True) is None
+        assert record_and_check_match("p", "ab", "a", lambda _: True, ["a", "ab", ""]) == "ab"
+    assert [event.data["correct"] for event in recorder.get_events("match")] == [False, True, True, False, False]
+
+
+@pytest.mark.parametrize(("grader", "error", "told"), [
+    (None, BadArguments, "judges nothing"), (3, BadArguments, "judges nothing"), ({"args": {}}, BadArguments, "is described by"),
+    ("match", BadArguments, "is described by"), ("no_such_module:Match", BadClass, "no_such_module"), ("evalframe.graders.match:Nope", BadClass, "Nope"),
+    ({"class": "evalframe.graders.match:Match", "args": {"loud": True}}, BadArguments, "loud"),
+])  # fmt: skip
+def test_a_grader_that_cannot_be_had_is_told(data, grader, error, told):
+    with pytest.raises(error, match=told):
+        Graded([Scripted({})], data([chat("q", "4")]), grader=grader)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 16])
+def test_verdicts_depend_neither_on_threads_nor_on_a_sample_that_fails(recorder, data, workers):
+    answers = {f"q{n}": f"{n}" for n in range(60) if n != 5}  # the model fails at q5
+    eval = Match([Scripted(answers)], data([chat(f"q{n}", f"{n}") for n in range(60)]), name="a.dev.v0")
+    eval.loop = Loop(workers=workers)
+    assert eval.run(recorder)["n"] == 59
+    verdicts = {event.sample_id: event.data["correct"] for event in recorder.get_events("match")}
+    assert verdicts == {f"a.dev.{n}": True for n in range(60) if n != 5}
+
+
+def test_every_mean_has_its_interval(recorder, data):
+    rows = data([chat("q", "the cat sat"), chat("r", "dog")])
+    report = FuzzyMatch([Scripted({"q": "the cat", "r": "fox"})], rows, name="a.dev.v0").run(recorder)
+    low, high = report["f1_score_ci95"]
+    assert low < report["f1_score"] < high
+    assert report["f1_score_n"] == 2
 
 
 def test_the_plan_tells_every_step_and_its_settings(data):

@@ -18,6 +18,7 @@ def judge(grader, completion, ideal):
     ("Parisian", "Paris", False), ("42", "4", False), ("4.", "4", True), ("3.14", "3", False), ("3,000", "3", False), ("3, then 4", "3", True),
     ("B) because", "B", True), ("Because", "B", False), ("東京です", "東京", True), ("東京。", "東京", True), ("paris", "Paris", False),
     ("", "Paris", False), ("   ", "Paris", False), ("-5", "-5", True), ("yes", ["no", "yes"], True), ("5", 5, True), ("50", 5, False),
+    ("Annabel, Kim", "Annabel", True),  # the rule is about the beginning; what follows does not count
     ("été", "été", True), ("e\u0301te", "e", False),  # a combining accent belongs to its letter
     ("x", "", None), ("x", ["", "  "], None), ("x", ["", "x"], True), ("x", [], None),
 ])  # fmt: skip
@@ -32,12 +33,16 @@ def test_the_longest_ideal_that_matches_is_picked():
 @pytest.mark.parametrize("grader", [Match(ignore_case=True), Includes(ignore_case=True)])
 def test_case_is_ignored_when_asked(grader):
     assert judge(grader, "PARIS!", "Paris") is True
+    assert judge(grader, "STRASSE 5", "Straße") is True  # folding changes the length
+    assert judge(grader, "STRASSEN", "Straße") is False
 
 
 @pytest.mark.parametrize(("completion", "ideal", "correct"), [
     ("It is Paris.", "Paris", True), ("I know", "no", False), ("the answer is 42", "4", False), ("3.14", "14", False), ("3.14", "3", False),
     ("costs 4.", "4", True), ("x = -5", "5", False), ("x = -5", "-5", True), ("7-5", "5", True), ("A-4", "4", True), ("1,000", "1", False),
-    ("首都は東京です", "東京", True), ("", "x", False), ("no, no know", "no", True), ("snow no", "no", True), ("x", "", None), (".5", "5", True),
+    ("首都は東京です", "東京", True), ("", "x", False), ("no, no know", "no", True), ("snow no", "no", True), ("x", "", None),
+    (".5", "5", False), ("$.50", "50", False), ("-.5", ".5", False), ("x = -.5", "-.5", True), (".5", ".5", True), ("0.5", ".5", False),
+    ("so it is.5", "5", True), ("...5", "5", True),  # these points end a sentence
     ("v2.5", "2.5", False), ("(5)", "5", True), ("5%", "5", True), ("naïve", "na", False),
 ])  # fmt: skip
 def test_includes_is_a_whole_word_anywhere(completion, ideal, correct):
@@ -49,7 +54,9 @@ def test_includes_is_a_whole_word_anywhere(completion, ideal, correct):
     ("3.5", "35", False), ("35", "3.5", False), ("3.5", "3.5", True), ("1,000", "1000", False), ("...", "x", False), ("the", "x", False),
     ("", "x", False), ("don't", "dont", True), ("Straße", "STRASSE", True), ("ＡＢＣ", "abc", True), ("東京。", "東京", True), ("x", "...", None),
     ("x", "", None), ("new york city", "york new", False), ("one", ["two", "one"], True), ("-5", "5", False), ("十", "二十", True),
-    ("नमस्ते दुनिया", "नमस्ते", True),
+    ("नमस्ते दुनिया", "नमस्ते", True), (".5", "5", False), ("5", ".5", False), ("-.5", ".5", False), (".5.", ".5", True),
+    ("11.2", "14.7", False), ("1", "13.1", False), ("The area of a WT8X44.5 beam is 11", "11.3", False),  # numbers go by whole words
+    ("", "Paris", False), ("   ", "Paris", False), (".", "Paris", False), ("the", "Paris", False),  # silence is no answer
 ])  # fmt: skip
 def test_fuzzy_match_compares_whole_words(completion, ideal, correct):
     assert judge(FuzzyMatch(), completion, ideal) is correct
@@ -60,6 +67,19 @@ def test_the_f1_score_is_the_best_over_the_ideals():
     assert grade.metrics == {"f1_score": pytest.approx(2 * (2 / 2) * (2 / 3) / (1 + 2 / 3))}
     assert FuzzyMatch()("", Sample(input="", ideal="x")).metrics == {"f1_score": 0.0}
     assert f1_score(["a", "a"], ["a"]) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(("completion", "rule"), [
+    ("The Danube!", "same words"), ("the river Danube", "ideal within completion"), ("Rhine", None),
+])  # fmt: skip
+def test_a_fuzzy_verdict_says_which_rule_held(completion, rule):
+    assert FuzzyMatch()(completion, Sample(input="", ideal="Danube")).details.get("rule") == rule
+    assert FuzzyMatch()("Danube", Sample(input="", ideal="the river Danube")).details["rule"] == "completion within ideal"
+
+
+def test_why_there_is_no_verdict_is_told():
+    assert "empty" in FuzzyMatch()("x", Sample(input="", ideal="")).reason
+    assert "articles" in FuzzyMatch()("A", Sample(input="", ideal="A")).reason
 
 
 def test_words_keep_their_numbers():

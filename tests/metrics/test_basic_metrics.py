@@ -11,8 +11,10 @@ from evalframe.metrics.basic import (
     accuracy_report,
     half_sample_std,
     mean,
+    mean_interval,
     proportion_error,
     standard_error,
+    t_quantile,
     wilson_interval,
 )
 
@@ -25,6 +27,23 @@ def test_mean_and_error_are_scipys(scores):
     for score in scores:
         running.add(score)
     assert (running.mean, running.standard_error, running.n) == (pytest.approx(mean(scores)), pytest.approx(stats.sem(scores)), len(scores))
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 10, 29, 100, 101, 500, 100_000])
+@pytest.mark.parametrize("probability", [0.5, 0.75, 0.95, 0.975, 0.9995])
+def test_a_quantile_of_t_is_scipys(freedom, probability):
+    assert t_quantile(probability, freedom) == pytest.approx(stats.t.ppf(probability, freedom), rel=1e-8, abs=1e-12)
+
+
+@pytest.mark.parametrize("scores", [[0.0, 1.0], [0.25, 0.5, 1.0, 0.0], list(numpy.random.default_rng(2).random(300))])
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_the_interval_of_a_mean_is_scipys(scores, level):
+    wanted = stats.t.interval(level, len(scores) - 1, loc=numpy.mean(scores), scale=stats.sem(scores))
+    running = RunningMean()
+    for score in scores:
+        running.add(score)
+    assert mean_interval(scores, level=level) == pytest.approx(wanted)
+    assert running.interval(level) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 5), (5, 5), (3, 10), (1, 2), (567, 1000)])
@@ -53,6 +72,8 @@ def test_the_moulds_error_is_what_many_draws_come_to():
 def test_of_nothing_there_is_no_number():
     assert mean([]) is None
     assert standard_error([1.0]) is None
+    assert mean_interval([1.0]) is None
+    assert RunningMean().interval() is None
     assert wilson_interval(0, 0) is None
     assert half_sample_std(1, 1) is None
     assert RunningMean().mean is None
