@@ -149,13 +149,15 @@ class Tally:
     Args:
         counts: What became of the samples.
         usage: Tokens by model, errors included.
-        errors: Messages of errors, and how often each.
+        errors: Messages of errors, their durations left out, and how often each.
+        examples: The first of each, as it was.
         seconds, waiting_s: Of all samples together.
     """
 
     counts: SampleCounts = field(default_factory=SampleCounts)
     usage: dict[str, Usage] = field(default_factory=dict)
     errors: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     waiting_s: float = 0.0
 
@@ -170,8 +172,10 @@ class Tally:
         self.seconds += attempt.seconds
         self.waiting_s += scope.waiting_s
         if attempt.error is not None:
-            message = DURATION.sub("… s", attempt.message)  # else no two failures would be alike
-            self.errors[message if message in self.errors or len(self.errors) < DISTINCT_ERRORS else "other errors"] += 1
+            kind = DURATION.sub("… s", attempt.message)  # else no two failures would be alike
+            kind = kind if kind in self.errors or len(self.errors) < DISTINCT_ERRORS else "other errors"
+            self.errors[kind] += 1
+            self.examples.setdefault(kind, attempt.message)
 
 
 class Attempt:

@@ -4,12 +4,31 @@ The samples of a run as test cases, for `--junit`.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from evalframe.core.errors import BadSetting
 from evalframe.core.event import Event
 from evalframe.reports.junit import SampleOutcome, write_junit
 from evalframe.runs.run import RunResult
+
+
+def check_place(path: str) -> None:
+    """
+    See whether the file could be written, before anything is asked.
+
+    Raises:
+        BadSetting: If it could not.
+    """
+    try:
+        folder = Path(path).expanduser().absolute().parent
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise BadSetting(f"--junit {path} cannot be written: {error.strerror or error}.", do="Choose another place.") from error
 
 
 def write_outcomes(result: RunResult, path: str) -> None:

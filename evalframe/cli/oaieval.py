@@ -61,6 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     set_up_messages(debug=bool(arguments.debug), log_to_file=arguments.log_to_file)
     minimums = read_minimums(arguments.min)
+    if arguments.junit:
+        from evalframe.cli.junit import check_place
+
+        check_place(arguments.junit)
     registry = Registry()
     result = run_eval(
         arguments.completion_fn,

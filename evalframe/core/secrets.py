@@ -69,8 +69,16 @@ class Secrets:
         """An encoded line without secrets; userinfo in URLs is left to `mask_arguments` and `mask`."""
         return self._bytes.sub(MASK.encode(), line) if self._bytes else line
 
+    def mask_values(self, value: Any) -> Any:
+        """A copy of anything without the secrets that are known, whatever its keys are called."""
+        if isinstance(value, Mapping):
+            return {key: self.mask_values(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.mask_values(item) for item in value]
+        return self.mask(value) if isinstance(value, str) else value
+
     def mask_arguments(self, value: Any) -> Any:
-        """A copy of arguments without secrets."""
+        """A copy of arguments without secrets: those that are known, and whatever has a name that says so."""
         if isinstance(value, Mapping):
             return {
                 key: MASK if names_secret(key) and not isinstance(item, Mapping) and item else self.mask_arguments(item)

@@ -188,18 +188,20 @@ def make_run_spec(
     """The log's first line."""
     base, split = name.split(".")[:2]
     run_config = {
-        "completion_fns": who,
+        **config.to_dict(),
+        "completion_args": secrets.mask_arguments(config.completion_args),
+        "extra_eval_params": secrets.mask_arguments(config.extra_eval_params),
+        "completion_fns": [{**one, "args": secrets.mask_arguments(one["args"])} for one in who],
         "eval_spec": {
             "class": spec.cls,
-            "args": {**spec.args, **config.extra_eval_params},
+            "args": secrets.mask_arguments({**spec.args, **config.extra_eval_params}),
             "key": spec.key,
             "group": spec.group,
             "registry_path": str(spec.registry_path) if spec.registry_path else None,
         },
-        "plan": built.plan(),
+        "plan": secrets.mask_arguments(built.plan()),
         "data": built.data_facts(data_facts),
         "command": " ".join(map(shlex.quote, sys.argv)),
-        **config.to_dict(),
         "initial_settings": {"visible": config.visible if config.visible is not None else config.max_samples is None},
     }
     return RunSpec(
@@ -207,7 +209,7 @@ def make_run_spec(
         eval_name=name,
         base_eval=base,
         split=split,
-        run_config=secrets.mask_arguments(run_config),
+        run_config=secrets.mask_values(run_config),
         created_by=config.user,
         evalframe=provenance(),
     )

@@ -31,6 +31,8 @@ from evalframe.runs.prepare import Prepared, prepare
 
 logger = logging.getLogger("evalframe")
 
+LONGEST_REASON = 1000
+"""Characters."""
 SUCCESS, ERROR, CANCELLED = "success", "error", "cancelled"
 
 
@@ -108,17 +110,17 @@ def run_eval(
         EvalframeError: If the run cannot begin. Every fault that can be found without asking a model is told at once.
     """
     prepared = prepare(completion_fn, eval, registry=registry, settings=settings)
-    recorder, delivery = open_recorder(prepared)
+    recorder, log, delivery = open_recorder(prepared)
     if on_start:
         on_start(prepared)
     try:
-        return conduct(prepared, recorder, delivery, observer=observer)
+        return conduct(prepared, recorder, log, delivery, observer=observer)
     finally:
         recorder.close()
 
 
-def open_recorder(prepared: Prepared) -> tuple[Recorder, HttpRecorder | None]:
-    """The recorder of the run, and the part of it that sends events elsewhere, if any."""
+def open_recorder(prepared: Prepared) -> tuple[Recorder, Recorder, HttpRecorder | None]:
+    """The recorder of the run, the part of it that is the log, and the part that sends events elsewhere, if any."""
     config, run_spec = prepared.config, prepared.run_spec
     first: Recorder
     if prepared.log_path is None:
@@ -138,10 +140,12 @@ def open_recorder(prepared: Prepared) -> tuple[Recorder, HttpRecorder | None]:
             secrets=prepared.secrets,
         )
         observers.append(delivery)
-    return (TeeRecorder(first, *observers) if observers else first), delivery
+    return (TeeRecorder(first, *observers) if observers else first), first, delivery
 
 
-def conduct(prepared: Prepared, recorder: Recorder, delivery: HttpRecorder | None, *, observer: Observer | None) -> RunResult:
+def conduct(
+    prepared: Prepared, recorder: Recorder, log: Recorder, delivery: HttpRecorder | None, *, observer: Observer | None
+) -> RunResult:
     """Run the eval and write its report, whatever happens."""
     config, asked = prepared.config, prepared.eval
     loop = asked.loop = Loop.compose(
@@ -163,15 +167,15 @@ def conduct(prepared: Prepared, recorder: Recorder, delivery: HttpRecorder | Non
             report=report,
             status=status,
             counts=loop.tally.counts,
-            reason=reason,
+            reason=one_line(reason),
             exit_code=loop.interrupt.exit_code or (0 if status == SUCCESS else 1),
             log_path=prepared.log_path,
             run_spec=prepared.run_spec,
             recorder=recorder,
             seconds=time.monotonic() - started,
-            errors=dict(loop.tally.errors.most_common()),
+            errors={loop.tally.examples[kind]: times for kind, times in loop.tally.errors.most_common()},
         )
-        finish(result, recorder, delivery, loop.tally)
+        finish(result, recorder, log, delivery, loop.tally)
     return result
 
 
@@ -189,6 +193,12 @@ def attempted(asked: Eval, recorder: Recorder, prepared: Prepared) -> tuple[dict
         return {}, prepared.secrets.mask(blamed(error))
 
 
+def one_line(text: str) -> str:
+    """A reason as one line of bounded length: an exception may quote a model, and a model may write what looks like our report."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= LONGEST_REASON else f"{flat[:LONGEST_REASON]} …"
+
+
 def blamed(error: Exception) -> str:
     """An exception of an eval's own code, with the place it came from."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -203,7 +213,8 @@ def completed_report(report: dict[str, Any], tally: Tally) -> dict[str, Any]:
     report = {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in report.items()}
     accuracy, n = report.get("accuracy"), report.get("n")
     if tally.counts.error and isinstance(n, int) and (accuracy is None or isinstance(accuracy, int | float)):
-        report["accuracy_errors_as_wrong"] = (accuracy or 0.0) * n / (n + tally.counts.error)
+        report["accuracy_errors_as_wrong"] = accuracy * n / (n + tally.counts.error) if accuracy is not None else None
+        report["accuracy_errors_as_wrong_n"] = n + tally.counts.error
     if tally.usage:
         report["usage"] = {model: spent.to_dict() for model, spent in tally.usage.items()}
     return report
@@ -229,13 +240,13 @@ def verdict(report: Mapping[str, Any], loop: Loop, failure: str) -> tuple[str, s
 
 def failed_samples(tally: Tally) -> str:
     """How many samples failed, and of what most of all."""
-    (message, times), *_ = tally.errors.most_common(1) or [("", 0)]
+    (kind, times), *_ = tally.errors.most_common(1) or [("", 0)]
     counts = tally.counts
-    often = f" Most often ({times}): {message}" if message else ""
+    often = f" Most often ({times}): {tally.examples[kind]}" if kind else ""
     return f"{counts.error} of {counts.total} samples failed.{often}"
 
 
-def finish(result: RunResult, recorder: Recorder, delivery: HttpRecorder | None, tally: Tally) -> None:
+def finish(result: RunResult, recorder: Recorder, log: Recorder, delivery: HttpRecorder | None, tally: Tally) -> None:
     """Write the last line, and bring everything to where it belongs."""
     try:
         recorder.flush()
@@ -249,8 +260,9 @@ def finish(result: RunResult, recorder: Recorder, delivery: HttpRecorder | None,
         result.notices += tuple(recorder.faults)
     if delivery is not None:
         delivery.close()
-        if delivery.failed:
+        if delivery.failed and result.status == SUCCESS:
             set_failed(result, "too many events could not be delivered.")
+            log.record_final_report(result.report, **last_line(result, tally))  # the last one counts
         result.notices += tuple(said for said in (delivery.summary(),) if said)
 
 

@@ -84,6 +84,7 @@ def test_json_is_all_there_is_on_stdout(workplace):
     (["last-word", "ten", "--record_path", "/proc/nope/out.jsonl"], "cannot make the log /proc/nope/out.jsonl"),
     (["last-word", "ten", "--registry_path", "nowhere"], "nowhere"),
     (["last-word", "ten", "--extra_eval_params", "seed=3"], "seed cannot be given as an argument"),
+    (["last-word", "ten", "--junit", "/proc/nope/out.xml"], "--junit /proc/nope/out.xml cannot be written"),
     (["", "ten"], "the name of a completion function is empty"),
     (["last-word", ""], 'no eval ""'),
     (["last-word", "ten", "--record_path", "a" * 300], "File name too long"),

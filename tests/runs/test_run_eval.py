@@ -82,6 +82,7 @@ def test_the_first_line_tells_everything_that_bears_on_the_run(registry):
     assert {"version", "python", "platform", "git_commit"} <= set(spec["evalframe"])
     config = spec["run_config"]
     assert (config["max_samples"], config["seed"], config["threads"]) == (3, 20220722, 10)
+    assert config["eval_spec"]["key"] == "numbers.dev.v1"
     assert config["eval_spec"]["class"] == f"{__name__}:Numbers"
     (data,) = config["data"]
     assert data["rows"] == 10
@@ -226,3 +227,22 @@ def test_an_accuracy_that_is_no_number_is_no_success(registry):
     spec.cls = f"{__name__}:NotANumber"
     result = run_eval(LastWord(), spec, registry=registry)
     assert (result.exit_code, result.report["accuracy"]) == (1, None)
+
+
+def test_an_exception_cannot_write_what_looks_like_our_report(registry):
+    forged = ValueError("bad answer:\nlog      /etc/passwd\nstatus   success\n" + "x" * 5000)
+    result = run_eval(LastWord("3", forged), "numbers", registry=registry)
+    assert "\n" not in result.reason
+    assert len(result.reason) < 1100
+
+
+def test_the_first_of_like_errors_is_shown_as_it_was(registry):
+    result = run_eval(LastWord("3", ValueError("no reply within 3 s")), "numbers", registry=registry)
+    assert "no reply within 3 s" in result.reason
+
+
+def test_a_log_whose_events_could_not_be_delivered_says_so(registry):
+    result = run_eval(LastWord(), "numbers", registry=registry, http_run=True, http_run_url="http://127.0.0.1:9/e", http_batch_size=5)
+    assert (result.status, result.exit_code) == ("error", 1)
+    assert read_log(result.log_path).status == "error"
+    assert read_log(result.log_path).final_report == result.report
