@@ -63,7 +63,7 @@ class Lines:
 
     def begin(self, total: int) -> None:
         """See `Observer`."""
-        self._total = total
+        self._counts = SampleCounts(total=total)
         self._said_at = time.monotonic()
 
     def ended(self, counts: SampleCounts) -> None:

@@ -69,3 +69,13 @@ def test_the_command_explains_itself(workplace, arguments, code, told):
     done = workplace.run("evalframe", *arguments, registry=False)
     assert done.returncode == code
     assert re.search(told, done.stdout + done.stderr)
+
+
+def test_validate_looks_at_the_settings_that_an_eval_asks_for(workplace):
+    path = workplace.folder / "R" / "evals" / "ten.yaml"
+    spec = json.loads(path.read_text(encoding="utf-8"))
+    spec["ten.dev.v0"]["run"] = {"fail_on_eror": False}
+    path.write_text(json.dumps(spec), encoding="utf-8")
+    done = workplace.run("evalframe", "validate", "ten")
+    assert done.returncode == 2
+    assert 'no setting "fail_on_eror"' in done.stdout

@@ -44,3 +44,11 @@ def test_a_bar_counts_what_has_ended():
     shown.finish()
     assert "2/2" in stream.getvalue()
     assert "errors: 1" in stream.getvalue()
+
+
+def test_a_run_that_was_stopped_before_any_sample_ended_says_of_how_many():
+    stream = io.StringIO()
+    shown = progress("1", stream)
+    shown.begin(50)
+    shown.finish()
+    assert stream.getvalue() == "0 of 50 samples done\n"

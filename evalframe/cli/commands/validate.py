@@ -13,6 +13,7 @@ from evalframe.core.specs import EvalSpec
 from evalframe.registry.registry import Registry
 from evalframe.registry.validate import validate
 from evalframe.reports.console import harmless
+from evalframe.runs.config import RunConfig
 from evalframe.runs.prepare import full_name
 
 HELP = "Check entries, classes, arguments and every row of data, and tell all faults at once. Exit code 2 if there are any."
@@ -61,6 +62,7 @@ def usable(registry: Registry) -> list[EvalSpec]:
 def check_eval(registry: Registry, spec: EvalSpec) -> tuple[list[EvalframeError], int]:
     """The faults of one eval, and how many rows were read."""
     try:
+        RunConfig.resolve({}, {}, spec.run)
         built = registry.make_eval(spec, [registry.make_completion_fn("echo")], seed=0, name=full_name(spec.key))
         built.check()
     except EvalframeError as error:
