@@ -199,6 +199,8 @@ class Transport:
             return Reply(0, fault=f"the reply of {address(request.url)} is longer than {LARGEST_BODY_BYTES >> 20} MiB")
         except (HTTPError, http.client.HTTPException, OSError) as error:
             return fault(error, request, route.proxy)
+        if response.status == 407 and route.proxy is not None:
+            return refused_by(route.proxy)
         return Reply(response.status, {name.lower(): value for name, value in response.headers.iteritems()}, body)
 
     def close(self) -> None:
@@ -334,6 +336,8 @@ def certificates() -> SSLContext:
 def fault(error: Exception, request: Send, proxy: str | None) -> Reply:
     """What went wrong on the network, as a reply."""
     if isinstance(error, ProxyError):
+        if "407" in str(error.original_error):  # a tunnel that was refused: http.client has no class for it
+            return refused_by(proxy or "")
         told, timed_out = reason(error.original_error, shown_proxy(proxy or ""), request.timeout_s)
         return Reply(0, fault=f"no way through the proxy {shown_proxy(proxy or '')}: {told}", timed_out=timed_out)
     whom = address(request.url)
@@ -341,6 +345,11 @@ def fault(error: Exception, request: Send, proxy: str | None) -> Reply:
         whom = f"{whom} (through the proxy {shown_proxy(proxy)})"
     told, timed_out = reason(error, whom, request.timeout_s)
     return Reply(0, fault=told, timed_out=timed_out)
+
+
+def refused_by(proxy: str) -> Reply:
+    """A 407, which is the proxy's own answer and not the endpoint's."""
+    return Reply(407, body=f"the proxy {shown_proxy(proxy)} asks for a user and a password".encode())
 
 
 def reason(error: BaseException, whom: str, timeout_s: float) -> tuple[str, bool]:

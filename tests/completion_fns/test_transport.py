@@ -1,6 +1,8 @@
+import socket
 import ssl
 import subprocess
 import sys
+import threading
 
 import pytest
 from loopback import Answer, ModelStub, chat, free_port, said
@@ -9,7 +11,7 @@ from evalframe.completion_fns import transport as transport_module
 from evalframe.completion_fns.openai import OpenAIChatCompletionFn
 from evalframe.completion_fns.transport import Transport, certificates
 from evalframe.core.completion import Send
-from evalframe.core.errors import BadSetting, CallFailed
+from evalframe.core.errors import BadSetting, CallFailed, ModelUnavailable
 from evalframe.resilience.retry import RetryPolicy
 
 ONCE = RetryPolicy(max_tries=1)
@@ -147,6 +149,27 @@ def test_a_fault_of_the_proxy_names_the_proxy_without_its_password(monkeypatch, 
     model = OpenAIChatCompletionFn("m", base_url=f"{scheme}://127.0.0.1:1/v1", retry_policy=ONCE)
     with pytest.raises(CallFailed, match=f"no way through the proxy 127.0.0.1:{port}: connection refused") as caught:
         model("2+2?")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_wants_a_password_ends_the_run_and_is_named(monkeypatch, scheme):
+    refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def answer():
+            connection, _ = server.accept()
+            with connection:
+                while b"\r\n\r\n" not in connection.recv(1 << 16):
+                    pass
+                connection.sendall(refusal)
+
+        threading.Thread(target=answer, daemon=True).start()
+        monkeypatch.setenv(f"{scheme}_proxy", f"http://user:secret@127.0.0.1:{port}")
+        model = OpenAIChatCompletionFn("m", base_url=f"{scheme}://model.internal/v1", retry_policy=ONCE)
+        with pytest.raises(ModelUnavailable, match=f"answers 407: the proxy 127.0.0.1:{port} asks for a user") as caught:
+            model("2+2?")
     assert "secret" not in str(caught.value)
 
 
