@@ -75,6 +75,10 @@ class Observer(Protocol):
         """A sample has ended, and is in the log."""
         ...
 
+    def stopping(self, grace_s: float) -> None:
+        """Someone has asked for a stop: samples in flight get so many seconds. Called in a signal handler."""
+        ...
+
     def finish(self) -> None:
         """The loop ends."""
         ...
@@ -306,7 +310,7 @@ class Loop:
         stop = Stop(self.clock)
         under_way: dict[int, Attempt] = {}
         work, executor = self._work(asked, recorder, samples, under_way, stop, workers=max(1, min(self.workers, len(indices))))
-        self.interrupt.on_first = lambda _number: stop.request(grace_s=self.grace_s)
+        self.interrupt.on_first = lambda _number: self._interrupted(stop)
         if self.interrupt.signal is not None:
             stop.request(grace_s=0.0)
         self._tell("begin", len(indices))
@@ -380,6 +384,11 @@ class Loop:
                 stop.request(grace_s=self.grace_s)
             if self.failure.must_stop(counts.error, counts.total):
                 stop.request(grace_s=self.grace_s)
+
+    def _interrupted(self, stop: Stop) -> None:
+        """Begin nothing more, and say so."""
+        stop.request(grace_s=self.grace_s)
+        self._tell("stopping", self.grace_s)
 
     def _tell(self, what: str, *of: Any) -> None:
         """Tell the observer; one that fails, since nobody reads its output any more, is told nothing further, and the run goes on."""

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Literal
 
 from evalframe.core.completion import CompletionFn, CompletionResult, texts_of
-from evalframe.core.errors import BadArguments, BadClass, BadSample, EmptyDataset
+from evalframe.core.errors import BadArguments, BadClass, BadSample, EmptyDataset, MetricError
 from evalframe.core.grade import Grade
 from evalframe.core.grader import Grader
 from evalframe.core.messages import is_message
@@ -99,7 +99,8 @@ class Graded(Eval):
             built = build_by_hand({"class": grader} if isinstance(grader, str) else grader)
         if not callable(built):
             raise BadArguments(
-                f"grader is {grader!r}, which judges nothing.", do='Write grader: "module:Class", or {class: ..., args: ...}.'
+                f"the grader {grader!r} cannot be called, so it judges nothing.",
+                do="Its class needs __call__(self, completion, sample) -> evalframe.Grade.",
             )
         judge: Grader = built
         return judge
@@ -189,8 +190,19 @@ class Graded(Eval):
         return self.completion_fn(prompt=self.prompt(sample, rng), **self.options)
 
     def grade(self, completion: str, sample: Sample) -> Grade:
-        """Judge one answer."""
-        return self.grader(completion, sample)
+        """
+        Judge one answer.
+
+        Raises:
+            MetricError: If the grader gives something else than a grade.
+        """
+        grade: object = self.grader(completion, sample)
+        if not isinstance(grade, Grade):
+            raise MetricError(
+                f"the grader {type(self.grader).__name__} gave a {type(grade).__name__}, not a Grade.",
+                do="Return evalframe.Grade.correct(), .incorrect(), .unscored(reason=...) or Grade(score).",
+            )
+        return grade
 
     def record(self, grade: Grade, answer: str, sample: Sample, index: int, answers: int) -> Grade:
         """Record a verdict; the answer's number stands with it where there are several."""

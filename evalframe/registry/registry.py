@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evalframe.core.completion import CompletionFn
-from evalframe.core.errors import BadArguments, BadClass, BadEntry, EvalframeError, UnknownName
+from evalframe.core.errors import BadArguments, BadClass, BadEntry, EvalframeError, MissingKey, UnknownName, closest
 from evalframe.core.specs import BaseEvalSpec, CompletionFnSpec, EvalSetSpec, EvalSpec, Place, SolverSpec, Spec
 from evalframe.registry import paths as places
 from evalframe.registry import resolve
@@ -300,12 +300,26 @@ class Registry:
             RegistryError: If the name leads to nothing, or its class or arguments do not fit.
         """
         spec = self.resolve_completion_fn(name, defaults=defaults, **kwargs)
-        built = self._construct(self.get_class(spec), spec, spec.args)
+        try:
+            built = self._construct(self.get_class(spec), spec, spec.args)
+        except MissingKey as error:
+            raise self._taken_for_a_model(name, error) from error
         if not isinstance(built, CompletionFn):
             raise BadClass(
                 f"{origin_of(spec)} builds a {type(built).__name__}, which cannot be called with a prompt.", do="Give it __call__."
             )
         return built
+
+    def _taken_for_a_model(self, name: str, error: MissingKey) -> MissingKey:
+        """The error, with the word that nothing has this name where it may have been meant as another."""
+        shelf = self.shelf("completion_fns")
+        if name in shelf.entries or any(entry.endswith("/") and name.startswith(entry) for entry in shelf.entries):
+            return error
+        near = closest(name, shelf.entries)
+        told = f" (closest: {', '.join(near)})" if near else ""
+        return MissingKey(
+            f'no completion function is called "{name}"{told}, so it is taken for a model\'s name. {error.message}', do=error.do
+        )
 
     def make_eval(
         self, spec: EvalSpec, completion_fns: Sequence[Any], /, *, seed: int, name: str, extra: Mapping[str, Any] | None = None

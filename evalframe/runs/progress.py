@@ -4,8 +4,10 @@ Progress on stderr: a bar where someone watches, a line now and then where a fil
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from contextlib import suppress
 from typing import Any, TextIO
 
 from evalframe.core.errors import BadSetting
@@ -14,6 +16,13 @@ from evalframe.runs.config import NO, YES
 
 LINE_EVERY_S = 10.0
 """Seconds between two lines where no terminal listens."""
+
+
+def say_stopping(stream: TextIO, grace_s: float) -> None:
+    """Say, past all buffers since this is called in a signal handler, that the run is stopping."""
+    text = f"\nstopping: samples in flight get {grace_s:g} s; a second Ctrl-C stops at once\n"
+    with suppress(OSError, ValueError):
+        os.write(stream.fileno(), text.encode("ascii"))
 
 
 class Bar:
@@ -41,6 +50,10 @@ class Bar:
             self._bar.set_postfix_str(f"errors: {counts.error}", refresh=False)
         self._bar.update(counts.ended - self._shown.ended)
         self._shown = SampleCounts(**vars(counts))
+
+    def stopping(self, grace_s: float) -> None:
+        """See `Observer`."""
+        say_stopping(self._stream, grace_s)
 
     def finish(self) -> None:
         """See `Observer`."""
@@ -71,6 +84,10 @@ class Lines:
         self._counts = counts
         if time.monotonic() - self._said_at >= LINE_EVERY_S:
             self._say()
+
+    def stopping(self, grace_s: float) -> None:
+        """See `Observer`."""
+        say_stopping(self._stream, grace_s)
 
     def finish(self) -> None:
         """See `Observer`."""

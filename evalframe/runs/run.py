@@ -213,7 +213,7 @@ def completed_report(report: dict[str, Any], tally: Tally) -> dict[str, Any]:
     report = {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in report.items()}
     accuracy, n = report.get("accuracy"), report.get("n")
     if tally.counts.error and isinstance(n, int) and (accuracy is None or isinstance(accuracy, int | float)):
-        report["accuracy_errors_as_wrong"] = accuracy * n / (n + tally.counts.error) if accuracy is not None else None
+        report["accuracy_errors_as_wrong"] = (accuracy or 0.0) * n / (n + tally.counts.error)
         report["accuracy_errors_as_wrong_n"] = n + tally.counts.error
     if tally.usage:
         report["usage"] = {model: spent.to_dict() for model, spent in tally.usage.items()}

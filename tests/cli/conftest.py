@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from number_rows import numbers
 
 SCRIPTS = Path(sys.executable).parent
 
@@ -79,10 +80,6 @@ class Workplace:
 
     def lines(self, path):
         return [json.loads(line) for line in Path(path).read_bytes().splitlines()]
-
-
-def numbers(count, start=0):
-    return [{"input": f"Say the number {number}", "ideal": str(number)} for number in range(start, start + count)]
 
 
 @pytest.fixture

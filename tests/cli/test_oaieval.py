@@ -8,7 +8,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from conftest import numbers
+from number_rows import numbers
 
 from evalframe.runs.config import RunConfig
 
@@ -85,6 +85,7 @@ def test_json_is_all_there_is_on_stdout(workplace):
     (["last-word", "ten", "--registry_path", "nowhere"], "nowhere"),
     (["last-word", "ten", "--extra_eval_params", "seed=3"], "seed cannot be given as an argument"),
     (["last-word", "ten", "--junit", "/proc/nope/out.xml"], "--junit /proc/nope/out.xml cannot be written"),
+    (["last-wrod", "ten"], 'no completion function is called "last-wrod" .closest: last-word.* OPENAI_API_KEY is not set'),
     (["", "ten"], "the name of a completion function is empty"),
     (["last-word", ""], 'no eval ""'),
     (["last-word", "ten", "--record_path", "a" * 300], "File name too long"),
@@ -191,6 +192,7 @@ def test_the_first_signal_ends_a_run_in_order(workplace, number, code):
     stdout, stderr = process.communicate(timeout=20)
     assert process.returncode == code
     assert "status   cancelled: interrupted after 40 of 50 samples." in stdout
+    assert "stopping: samples in flight get 0.5 s; a second Ctrl-C stops at once" in stderr
     assert str(log) in stdout
     lines = workplace.lines(log)
     assert (lines[-1]["status"], lines[-1]["samples"]["completed"], lines[-1]["final_report"]["accuracy"]) == ("cancelled", 40, 1.0)

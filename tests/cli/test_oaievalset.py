@@ -2,7 +2,7 @@ import signal
 import time
 
 import pytest
-from conftest import numbers
+from number_rows import numbers
 
 
 @pytest.fixture

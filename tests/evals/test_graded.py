@@ -239,3 +239,24 @@ def test_the_plan_tells_every_step_and_its_settings(data):
         {"step": "grade", "class": "evalframe.graders.includes:Includes", "args": {"ignore_case": True}},
     ]
     assert [step["step"] for step in JsonValidator([Scripted({})], data([chat("q")])).plan()] == ["generate", "grade"]
+
+
+class Yes:
+    """A grader that answers with a bool."""
+
+    def __call__(self, completion, sample):
+        return True
+
+
+class NotCallable:
+    pass
+
+
+def test_a_grader_that_gives_no_grade_is_told(recorder, data):
+    Graded([Scripted({"q": "x"})], data([chat("q", "x")]), grader=Yes(), name="a.dev.v0").run(recorder)
+    assert recorder.get_events("sample")[0].data["error"]["message"].startswith("the grader Yes gave a bool, not a Grade.")
+
+
+def test_a_grader_that_cannot_be_called_is_told_what_it_needs(data):
+    with pytest.raises(BadArguments, match="__call__"):
+        Graded([Scripted({})], data([chat("q", "x")]), grader=f"{__name__}:NotCallable")
