@@ -24,6 +24,7 @@ KINDS = {
     "modelgraded": "model-graded spec",
     "completion_fns": "completion function",
     "solvers": "solver",
+    "models": "model",
 }
 """The kinds, by folder, and what one entry of each is called."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from evalframe.core.completion import CompletionFn
 from evalframe.core.errors import BadArguments, BadClass, BadEntry, EvalframeError, MissingKey, UnknownName, closest
+from evalframe.core.price import Price
 from evalframe.core.specs import BaseEvalSpec, CompletionFnSpec, EvalSetSpec, EvalSpec, Place, SolverSpec, Spec
 from evalframe.registry import paths as places
 from evalframe.registry import resolve
@@ -43,6 +44,7 @@ class Registry:
     def __init__(self, paths: Sequence[str | Path] | None = None) -> None:
         self._sources = places.default_sources() if paths is None else places.unique(places.given_sources(paths, by="the registry's paths"))
         self._shelves: dict[str, Shelf] = {}
+        self._prices: dict[str, Price | None] = {}
         self._notes: dict[str, EvalframeError] = {}
         self._eval_places: dict[str, Place] = {}
 
@@ -50,7 +52,7 @@ class Registry:
         return self  # parts that are copied for each sample share it
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_shelves": {}}  # parsed YAML stays behind; it is read again where it is needed
+        return {**self.__dict__, "_shelves": {}, "_prices": {}}  # parsed YAML stays behind; it is read again where it is needed
 
     def add_registry_paths(self, paths: Sequence[str | Path]) -> None:
         """
@@ -60,7 +62,7 @@ class Registry:
             BadSetting: If one does not exist.
         """
         self._sources = places.unique([*self._sources, *places.given_sources(paths)])
-        self._shelves = {}
+        self._shelves, self._prices = {}, {}
 
     # ------------------------------------------------------------------ what there is
 
@@ -203,6 +205,39 @@ class Registry:
         entry = resolve.follow(self.shelf("modelgraded"), name)
         spec = read_env(resolve.mapping_of(entry), entry=resolve.named(entry))
         return {str(key): value for key, value in spec.items() if key != "override"}
+
+    def price_of(self, model: str) -> Price | None:
+        """
+        What a model costs.
+
+        Looked for under its exact name, without its provider, without the date of its snapshot; then among names with `*`, of which the
+        longest that fits counts.
+
+        Args:
+            model: As its completion function or its endpoint calls it: "gpt-4o", "openai/gpt-4o", "gpt-4o-2024-08-06".
+
+        Returns:
+            None where nobody knows.
+
+        Raises:
+            RegistryError: If there is an entry for it that cannot be used.
+            YamlError: If that stands in a file that cannot be read.
+        """
+        if model not in self._prices:
+            self._prices[model] = self._look_up_price(model)
+        return self._prices[model]
+
+    def _look_up_price(self, model: str) -> Price | None:
+        shelf = self.shelf("models")
+        names = resolve.spellings(model)
+        for name in names:
+            if name in shelf.entries or any(file.seems_to_define(name) for file in shelf.broken):
+                return resolve.price_at(shelf, name)
+        patterns = sorted(filter(resolve.is_pattern, shelf.entries), key=len, reverse=True)
+        for pattern in patterns:
+            if any(map(resolve.matcher(pattern), names)):
+                return resolve.price_at(shelf, pattern)
+        return None
 
     # ------------------------------------------------------------------ specs to parts
 

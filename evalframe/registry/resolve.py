@@ -7,10 +7,12 @@ An entry `{id: other}` or a bare string is an alias; `{class: module:Class, args
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any, TypeVar
 
 from evalframe.core.errors import AliasLoop, BadEntry, DanglingAlias, EvalframeError, Faults, UnknownName, closest
+from evalframe.core.price import Price
 from evalframe.core.specs import BaseEvalSpec, EvalSetSpec, EvalSpec, Spec
 from evalframe.registry.env import read_env
 from evalframe.registry.load import KINDS, Entry, Shelf
@@ -19,6 +21,14 @@ AnySpec = TypeVar("AnySpec", bound=Spec)
 
 SPEC_KEYS = frozenset({"class", "args", "run", "override"})
 BASE_KEYS = frozenset({"id", "metrics", "description", "disclaimer", "higher_is_better", "override"})
+DOLLARS = ("input_usd", "cached_usd", "output_usd")
+PRICE_KEYS = frozenset({*DOLLARS, "source", "date", "description", "override"})
+ALIAS_KEYS = frozenset({"id", "description", "override"})
+MOST_USD = 1_000_000
+"""Dollars that a million tokens may cost: a dollar a token. More is a price for something else."""
+
+SNAPSHOT = re.compile(r"[-@]20\d\d(-?)(0[1-9]|1[0-2])\1(0[1-9]|[12]\d|3[01])$")
+"""The date at the end of a model's name: -2024-08-06, -20241022, @20241022."""
 
 
 def find(shelf: Shelf, name: str, *, asked_by: str = "") -> Entry:
@@ -172,6 +182,103 @@ def eval_set_spec(entry: Entry) -> EvalSetSpec:
     return EvalSetSpec(list(evals), key=entry.name, group=entry.group, place=entry.place)
 
 
+def price_at(shelf: Shelf, name: str) -> Price:
+    """
+    What the model that a name or alias leads to costs.
+
+    Raises:
+        RegistryError: If it leads to none, or to an entry that is no price.
+        YamlError: If that stands in a file that cannot be read.
+    """
+    last = follow(shelf, name)
+    if shelf.entries[name] is not last:
+        check_price_alias(shelf.entries[name])
+    return price(last)
+
+
+def price(entry: Entry) -> Price:
+    """
+    The entry as what a model costs.
+
+    Raises:
+        BadEntry: If a key is unknown, a price missing or no number of dollars.
+        Faults: If several things are wrong with it.
+    """
+    value = mapping_of(entry)
+    errors: list[EvalframeError] = list(unknown_in_price(entry, PRICE_KEYS))
+    missing = [key for key in ("input_usd", "output_usd") if value.get(key) is None]
+    if missing:
+        errors.append(
+            BadEntry(f"{about(entry)} has no {' and no '.join(missing)} (it has: {', '.join(map(str, value))}).", do=how_to_write("models"))
+        )
+    errors += [
+        BadEntry(
+            f"{entry.place_at(key)}: {key} of {named(entry)} is {shown(value[key])}, which is no price.",
+            do="Write US dollars per million tokens as a plain number, such as 0.15; 0 for what is free.",
+        )
+        for key in DOLLARS
+        if value.get(key) is not None and not is_amount(value[key])
+    ]
+    when = value.get("date", "")
+    if not is_day(when):
+        errors.append(BadEntry(f"{entry.place_at('date')}: {named(entry)} has the date {shown(when)}.", do="Write it as in 2026-11-05."))
+    raise_all(errors)
+    cached = value.get("cached_usd")
+    return Price(
+        input_usd=float(value["input_usd"]),
+        output_usd=float(value["output_usd"]),
+        cached_usd=None if cached is None else float(cached),
+        source=str(value.get("source") or ""),
+        date=str(when),
+    )
+
+
+def check_price_alias(entry: Entry) -> None:
+    """
+    Refuse an alias of a model that also names a price, which would not count.
+
+    Raises:
+        BadEntry: If it does.
+        Faults: If there are several such keys.
+    """
+    if isinstance(entry.value, dict):
+        raise_all(unknown_in_price(entry, ALIAS_KEYS))
+
+
+def unknown_in_price(entry: Entry, known: frozenset[str]) -> Iterator[BadEntry]:
+    """An error for each key that is not among `known`: a misspelt one would change the bill."""
+    for key in entry.value:
+        if key not in known:
+            near = closest(str(key), known)
+            told = f"closest: {', '.join(near)}" if near else f"it takes: {', '.join(sorted(known))}"
+            yield BadEntry(f'{entry.place_at(str(key))}: {named(entry)} takes no "{key}" ({told}).', do="Correct it, or leave it out.")
+
+
+def is_amount(value: Any) -> bool:
+    """Whether a value is a number of dollars for a million tokens."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_USD
+
+
+def is_day(value: Any) -> bool:
+    """Whether a value is a day, as YAML or ISO 8601 spell it, or nothing."""
+    if isinstance(value, str):
+        try:
+            return value == "" or (len(value) == len("2026-11-05") and bool(date.fromisoformat(value)))
+        except ValueError:
+            return False
+    return isinstance(value, date) and not isinstance(value, datetime)
+
+
+def spellings(model: str) -> list[str]:
+    """
+    The names under which the price of a model may stand, the exact one first.
+
+    Then without its provider (openai/gpt-4o), then without the date of its snapshot (gpt-4o-2024-08-06).
+    """
+    names = [model, *([model.partition("/")[2]] if "/" in model else [])]
+    return list(dict.fromkeys(name for name in (*names, *(SNAPSHOT.sub("", name) for name in names)) if name))
+
+
 def mapping_of(entry: Entry) -> dict[Any, Any]:
     """
     The entry's mapping.
@@ -279,7 +386,7 @@ def raise_all(errors: Iterable[EvalframeError]) -> None:
 def unknown_keys(entry: Entry) -> list[str]:
     """Keys of a mapping that nobody reads."""
     value = entry.value
-    if not isinstance(value, dict) or entry.kind == "modelgraded":
+    if not isinstance(value, dict) or entry.kind in ("modelgraded", "models"):  # those of a model are refused, not only told
         return []
     if entry.kind == "eval_sets":
         known: frozenset[str] = frozenset({"id", "evals", "description", "override"})
@@ -315,4 +422,6 @@ def how_to_write(kind: str) -> str:
         return "Write {evals: [name, other.*]}."
     if kind == "modelgraded":
         return "Write {prompt: ..., choice_strings: [...]}."
+    if kind == "models":
+        return "Write a name, {id: name}, or {input_usd: 0.15, output_usd: 0.6} in US dollars per million tokens."
     return "Write a name, {id: name}, or {class: module:Class, args: {...}}."

@@ -1,7 +1,7 @@
 """
 Look at every entry of a registry without running anything, and tell all that is wrong.
 
-Covers: files, names, aliases, classes, the names of arguments and the values of dataclasses, eval sets. Does not cover: data rows.
+Covers: files, names, aliases, classes, the names of arguments and the values of dataclasses, eval sets, prices. Does not cover: data rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def check(registry: Registry, entry: Entry) -> None:
     """
     alias = resolve.alias_of(entry)
     warn_of_keys(registry, entry)
-    if alias is not None:
+    if entry.kind == "models":
+        resolve.price_at(registry.shelf("models"), entry.name)
+    elif alias is not None:
         resolve.follow(registry.shelf(entry.kind), entry.name)
     elif entry.kind == "eval_sets":
         registry.evals_of_set(entry.name)

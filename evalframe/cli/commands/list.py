@@ -1,5 +1,5 @@
 """
-`evalframe list`: what can be run.
+`evalframe list`: what can be run, and what models cost.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from evalframe.cli.options import say
 from evalframe.core.errors import EvalframeError
 from evalframe.registry.load import KINDS
 from evalframe.registry.registry import Registry
+from evalframe.registry.resolve import alias_of, price_at
 from evalframe.reports.console import table
 
-HELP = "List what can be run: evals, eval sets, completion functions, solvers, model-graded specs."
+HELP = "List what can be run: evals, eval sets, completion functions, solvers, model-graded specs; and the models whose price is known."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +51,9 @@ def describe(registry: Registry, kind: str, name: str) -> dict[str, str]:
             base = registry.get_base_eval(name)
             row["description"] = base.description if base and base.description else ""
             row["stands_for"] = (base.id if base and base.id else "") or str(value.get("class", "") if isinstance(value, dict) else "")
+        elif kind == "models":
+            row["stands_for"] = alias_of(entry) or ""
+            row["description"] = str(price_at(registry.shelf(kind), name))
         elif isinstance(value, str):
             row["stands_for"] = value
         elif isinstance(value, dict):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from typing import Any
 
 from evalframe.core.errors import EvalframeError, UnknownName, closest
@@ -13,10 +14,10 @@ from evalframe.core.secrets import Secrets
 from evalframe.core.specs import EvalSpec
 from evalframe.registry.load import KINDS, Entry
 from evalframe.registry.registry import Registry
-from evalframe.registry.resolve import alias_of, follow
+from evalframe.registry.resolve import alias_of, follow, price_at
 from evalframe.reports.console import harmless
 
-HELP = "Show what a name stands for: its aliases, class, arguments, data and place."
+HELP = "Show what a name stands for: its aliases, class, arguments, data and place; what a model costs."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +54,9 @@ def facts(registry: Registry, kind: str, name: str) -> dict[str, Any]:
         told.update(eval_facts(registry, registry.get_eval(name)))
     elif kind == "eval_sets":
         told["evals"] = [spec.key for spec in registry.evals_of_set(name)]
+    elif kind == "models":
+        price = price_at(registry.shelf(kind), name)
+        told.update({"price": str(price), **asdict(price), "description": entry.value.get("description")})
     else:
         told.update(Secrets().mask_arguments(entry.value) if isinstance(entry.value, dict) else {})
     return {key: value for key, value in told.items() if value not in (None, "", [], {})}
@@ -102,6 +106,7 @@ def provider_facts(registry: Registry, name: str) -> dict[str, Any]:
         "place": str(spec.place),
         "class": spec.cls,
         "args": Secrets().mask_arguments(spec.args),
+        "price": str(registry.price_of(name) or "not known"),
     }
 
 
