@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from evalframe.core.completion import CompletionFn
 from evalframe.core.errors import BadArguments, MissingData
-from evalframe.core.recorder import Recorder
+from evalframe.core.limit import Limit
+from evalframe.core.recorder import Recorder, record_match
 from evalframe.datasets.load import load_rows
 from evalframe.loop import Loop
 
@@ -84,6 +85,20 @@ class Eval(ABC):
             Anything; a JSON value is kept in the log. May be written as `async def`.
         """
 
+    def on_limit(self, sample: Any, rng: Random, limit: Limit) -> Any:
+        """
+        Grade what there is of a sample that a limit has cut; it stands in the log with the status "limit". By default it is wrong.
+
+        Args:
+            sample: As for `eval_sample`.
+            rng: Likewise; it goes on from where it was.
+            limit: Which limit was reached.
+
+        Returns:
+            As `eval_sample`. May not be `async`.
+        """
+        record_match(False, limit=limit.kind)
+
     @abstractmethod
     def run(self, recorder: Recorder) -> dict[str, Any]:
         """Ask all samples and return the report: numbers by name."""
@@ -146,17 +161,18 @@ class Eval(ABC):
             return found
         return Path(path) if Path(path).exists() or "://" in str(path) else self.eval_registry_path / "data" / path
 
-    def eval_all_samples(self, recorder: Recorder, samples: Sequence[Any], **_options: Any) -> list[Any]:
+    def eval_all_samples(self, recorder: Recorder, samples: Sequence[Any], *, keep_results: bool = True, **_options: Any) -> list[Any]:
         """
-        Ask all of `samples`, several at once.
+        Ask all of `samples`, several at once; those that an earlier process of the same run has asked are not asked again.
 
         Args:
             recorder: Who remembers.
             samples: Rows; they are asked in the mould's order and cut to `--max_samples`.
+            keep_results: Whether what `eval_sample` returns is wanted back; without it, memory does not grow with it.
 
         Returns:
-            What `eval_sample` returned, in the order of `samples`, without the samples that ended in error.
+            What `eval_sample` returned, in the order of `samples` (and of epochs within each), without the samples that ended in error.
         """
         if self.loop is None:
             self.loop = Loop.from_environment()
-        return self.loop.run(self, recorder, samples)
+        return self.loop.run(self, recorder, samples, keep_results=keep_results)

@@ -1,44 +1,52 @@
 """
-The loop: every sample of an eval is asked, once, in its order, with its randomness, in its scope; what becomes of it stands in the log.
+The loop: every sample of an eval is asked, in its order, with its randomness, in its scope; what becomes of it stands in the log.
 
 Each concern is an object of its own, composed here:
 
     SampleOrder    which samples, in which order
+    EpochPlan      how often each                       (resilience/epochs.py)
     seeded         the randomness of a sample
-    Attempt        one try at one sample: its scope, its time, its end
-    FailurePolicy  how many errors are too many        (resilience/failures.py)
-    Interrupt      Ctrl-C and SIGTERM                   (resilience/interrupts.py)
+    Attempt        one try at one sample, and its end   (core/attempt.py)
+    FailurePolicy  what errors mean                     (resilience/failures.py)
+    Limits, Budget how far a sample goes, and a run     (resilience/limits.py)
+    Interrupt      Ctrl-C, SIGTERM, a closed terminal   (resilience/interrupts.py)
     Executor       one at a time, threads, coroutines   (executors/)
+    Tally          what it all comes to                 (core/tally.py)
     Observer       who is told of each end              (a progress bar)
+
+What an earlier process has asked is taken from the recorder: it remembers.
 """
 
 from __future__ import annotations
 
-import hashlib
+import copy
 import inspect
-import json
+import math
 import os
 import random
-import re
 import threading
 import time
-import traceback
 from array import array
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from evalframe.core.completion import Usage
-from evalframe.core.errors import EvalframeError, LogUnavailable, ModelUnavailable, described, message_of
+from evalframe.core.attempt import Attempt, input_hash
+from evalframe.core.errors import EvalframeError, LogUnavailable, ModelUnavailable
 from evalframe.core.executor import Executor, Stop
+from evalframe.core.limit import Limit, LimitReached, RunStopped
+from evalframe.core.price import Prices
 from evalframe.core.recorder import Recorder, SampleScope
+from evalframe.core.tally import SampleCounts, Tally
+from evalframe.executors.backlog import Backlog
 from evalframe.executors.coroutines import CoroutineExecutor
 from evalframe.executors.serial import SerialExecutor
 from evalframe.executors.threads import ThreadExecutor
+from evalframe.resilience.epochs import EpochPlan
 from evalframe.resilience.failures import FailurePolicy
 from evalframe.resilience.interrupts import Interrupt
+from evalframe.resilience.limits import Budget, Limits, SampleWatch
 
 SHUFFLE_SEED = 123
 """The mould's: the order of samples is the same in every run, whatever the run's seed."""
@@ -47,9 +55,6 @@ WORKERS_VARIABLE = "EVALS_THREADS"
 SEQUENTIAL_VARIABLE = "EVALS_SEQUENTIAL"
 GRACE_S = 3.0
 """Seconds that samples in flight get after a first Ctrl-C."""
-DURATION = re.compile(r"\b\d+(\.\d+)? s\b")
-DISTINCT_ERRORS = 100
-"""Messages of errors that are counted apart; the rest is counted together."""
 
 
 class Asked(Protocol):
@@ -61,6 +66,11 @@ class Asked(Protocol):
     @property
     def eval_sample(self) -> Callable[..., Any]:
         """Asks one sample: (sample, rng) -> result; a function or a coroutine function."""
+        ...
+
+    @property
+    def on_limit(self) -> Callable[[Any, random.Random, Limit], Any]:
+        """Grades what there is of a sample that a limit has cut: (sample, rng, limit) -> result."""
         ...
 
 
@@ -108,138 +118,37 @@ def seeded(sample_id: str, seed: int, epoch: int = 1) -> random.Random:
     return random.Random(text.encode("utf-8"))
 
 
-def input_hash(sample: Any) -> str:
-    """SHA-256 of a sample's content, the same for the same content: by it a resumed run knows what has changed."""
-    return hashlib.sha256(json.dumps(sample, sort_keys=True, default=repr).encode("ascii")).hexdigest()
-
-
-@dataclass
-class SampleCounts:
+@dataclass(frozen=True)
+class Crew:
     """
-    What became of the samples.
+    What several runs of one process share: the workers, and who stops them.
 
     Args:
-        total: How many there are to be asked.
-        completed: Ended well.
-        error: Ended in error.
-        limit: Cut by a limit.
-        interrupted: Begun and left behind.
-        unscored: Among those that ended well or were cut: without any verdict, where verdicts were due.
+        executor: Workers that ask samples; None where each run asks one after the other.
+        interrupt: Who turns signals into a stop of them all.
+        runs: Who spreads the runs.
     """
 
-    total: int = 0
-    completed: int = 0
-    error: int = 0
-    limit: int = 0
-    interrupted: int = 0
-    unscored: int = 0
+    executor: Executor | None
+    interrupt: Interrupt
+    runs: Executor
 
-    @property
-    def ended(self) -> int:
-        """Samples that are done with."""
-        return self.completed + self.error + self.limit
+    @classmethod
+    def of(cls, *, workers: int, parallel: int, sequential: bool = False) -> Crew:
+        """A crew that asks so many samples at once, of so many runs at once."""
+        if sequential:
+            return cls(None, Interrupt(), SerialExecutor())
+        return cls(ThreadExecutor(workers), Interrupt(), ThreadExecutor(parallel) if parallel > 1 else SerialExecutor())
 
-    def to_line(self) -> dict[str, int]:
-        """As the final report spells it."""
-        line = {name: getattr(self, name) for name in ("total", "completed", "error", "limit", "unscored")}
-        return {**line, "interrupted": self.interrupted} if self.interrupted else line
+    def ranked(self, rank: int) -> Crew:
+        """The same crew, for the run of a rank: workers prefer the samples of lower ranks."""
+        executor = self.executor.ranked(rank) if isinstance(self.executor, ThreadExecutor) else self.executor
+        return replace(self, executor=executor)
 
-
-@dataclass
-class Tally:
-    """
-    What a run comes to, added up as samples end.
-
-    Args:
-        counts: What became of the samples.
-        usage: Tokens by model, errors included.
-        errors: Messages of errors, their durations left out, and how often each.
-        examples: The first of each, as it was.
-        seconds, waiting_s: Of all samples together.
-    """
-
-    counts: SampleCounts = field(default_factory=SampleCounts)
-    usage: dict[str, Usage] = field(default_factory=dict)
-    errors: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
-    waiting_s: float = 0.0
-
-    def add(self, attempt: Attempt) -> None:
-        """Book the end of an attempt."""
-        scope, status = attempt.scope, attempt.status
-        setattr(self.counts, status, getattr(self.counts, status) + 1)
-        if status in ("completed", "limit") and scope.unscored and not scope.scored:
-            self.counts.unscored += 1
-        for model, spent in scope.usage.items():
-            self.usage[model] = self.usage[model] + spent if model in self.usage else spent
-        self.seconds += attempt.seconds
-        self.waiting_s += scope.waiting_s
-        if attempt.error is not None:
-            kind = DURATION.sub("… s", attempt.message)  # else no two failures would be alike
-            kind = kind if kind in self.errors or len(self.errors) < DISTINCT_ERRORS else "other errors"
-            self.errors[kind] += 1
-            self.examples.setdefault(kind, attempt.message)
-
-
-class Attempt:
-    """One try at one sample."""
-
-    def __init__(self, scope: SampleScope, index: int, rng: random.Random, secrets: Callable[[str], str]) -> None:
-        self.scope = scope
-        self.index = index
-        self.rng = rng
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.status = "completed"
-        self.seconds = 0.0
-        self._input_sha256 = input_hash(scope.sample)  # now, before the eval can change the row
-        self._mask = secrets
-
-    @property
-    def message(self) -> str:
-        """The error as it is shown, without secrets."""
-        return self._mask(described(self.error)) if self.error is not None else ""
-
-    def end(self, recorder: Recorder) -> None:
-        """Write the line that ends the attempt; from then on it is on disk."""
-        data: dict[str, Any] = {
-            "status": self.status,
-            "input_sha256": self._input_sha256,
-            "seconds": round(self.seconds, 4),
-            "waiting_seconds": round(self.scope.waiting_s, 4),
-            "usage": {model: spent.to_dict() for model, spent in self.scope.usage.items()},
-        }
-        if self.error is not None:
-            data["error"] = {
-                "type": type(self.error).__name__,
-                "message": self._mask(message_of(self.error)),
-                "traceback": self._mask(traceback_of(self.error)),
-            }
-        elif self.result is not None and is_json(self.result):
-            data["result"] = self.result
-        recorder.end(self.scope, data)
-
-
-def traceback_of(error: BaseException) -> str:
-    """The traceback of any exception."""
-    try:
-        return "".join(traceback.format_exception(error))
-    except Exception as failure:  # noqa: BLE001 - its message may be one that cannot be spelt
-        return f"(its traceback cannot be spelt: {type(failure).__name__})"
-
-
-def is_json(value: Any) -> bool:
-    """Whether a value is one that JSON knows."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True
-
-
-MISSING = object()
-"""Stands for the result of a sample that has none."""
+    def each(self, run: Callable[[Any], Any], items: Iterable[Any], stop: Stop) -> Iterator[Any]:
+        """What `run(item)` comes to for each item, in the order of completion; what is under way at a signal is waited for."""
+        with self.interrupt.listening(), self.interrupt.watched_by(lambda: stop.request(grace_s=math.inf)):
+            yield from self.runs.map(run, Backlog(items), stop)
 
 
 @dataclass
@@ -251,8 +160,13 @@ class Loop:
         workers: Samples at once.
         sequential: Whether to ask one after the other on this thread, whatever `workers` says.
         order: Which samples, in which order.
-        failure: How many errors are too many.
+        epochs: How often each.
+        holds: Whether a sample is asked at all: (index, epoch) -> bool; None for all that the order chooses.
+        failure: What errors mean.
+        limits: How far a sample may go.
+        budget: What all of them together may spend.
         interrupt: Who turns signals into a stop.
+        executor: Workers that this run shares with others; None for its own.
         observer: Who is told of each end; None for nobody.
         grace_s: Seconds that samples in flight get when the run is stopped.
         mask: Takes secrets out of a text.
@@ -261,25 +175,63 @@ class Loop:
     Attributes:
         tally: What the run comes to so far.
         fatal: Why the run was given up, if it was.
+        used_up: Which limit of the run has ended it, if one has.
     """
 
     workers: int = WORKERS
     sequential: bool = False
     order: SampleOrder = field(default_factory=SampleOrder)
+    epochs: EpochPlan = field(default_factory=EpochPlan)
+    holds: Callable[[int, int], bool] | None = None
     failure: FailurePolicy = field(default_factory=FailurePolicy)
+    limits: Limits = field(default_factory=Limits)
+    budget: Budget = field(default_factory=Budget)
     interrupt: Interrupt = field(default_factory=Interrupt)
+    executor: Executor | None = None
     observer: Observer | None = None
     grace_s: float = GRACE_S
     mask: Callable[[str], str] = str
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)
     fatal: EvalframeError | None = None
-    _booking: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    used_up: str | None = None
 
     @classmethod
-    def compose(cls, *, max_samples: int | None, fail_on_error: bool | float, continue_on_fail: bool, **more: Any) -> Loop:
-        """A loop whose policies are made from settings; see `SampleOrder` and `FailurePolicy`."""
-        return cls(order=SampleOrder(max_samples), failure=FailurePolicy(fail_on_error, continue_on_fail), **more)
+    def compose(cls, settings: Mapping[str, Any], *, prices: Prices, crew: Crew | None = None, **more: Any) -> Loop:
+        """
+        The loop that the settings of a run ask for.
+
+        Args:
+            settings: See `RunConfig`.
+            prices: What models cost.
+            crew: What this run shares with others.
+            more: Further fields.
+
+        Raises:
+            BadSetting: If they do not fit together.
+        """
+        chosen = settings.__getitem__
+        limits = Limits(
+            message=chosen("message_limit"),
+            turn=chosen("turn_limit"),
+            token=chosen("token_limit"),
+            time_s=chosen("time_limit"),
+            working_s=chosen("working_limit"),
+            cost_usd=chosen("cost_limit"),
+        )
+        return cls(
+            workers=chosen("threads"),
+            sequential=chosen("sequential"),
+            order=SampleOrder(chosen("max_samples")),
+            epochs=EpochPlan.of(chosen("epochs"), chosen("epochs_reducer")),
+            failure=FailurePolicy(chosen("fail_on_error"), chosen("continue_on_fail"), chosen("retry_on_error"), chosen("score_on_error")),
+            limits=limits,
+            budget=Budget(chosen("max_cost"), chosen("max_total_tokens"), prices),
+            grace_s=chosen("grace_s"),
+            executor=crew.executor if crew else None,
+            interrupt=crew.interrupt if crew else Interrupt(),
+            **more,
+        )
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Loop:
@@ -289,108 +241,25 @@ class Loop:
         sequential = environ.get(SEQUENTIAL_VARIABLE, "").lower() in ("1", "true", "yes")
         return cls(workers=int(threads) if threads.isdecimal() and int(threads) > 0 else WORKERS, sequential=sequential)
 
-    def run(self, asked: Asked, recorder: Recorder, samples: Sequence[Any]) -> list[Any]:
+    def run(self, asked: Asked, recorder: Recorder, samples: Sequence[Any], *, keep_results: bool = True) -> list[Any]:
         """
-        Ask every sample.
+        Ask every sample that was not asked by an earlier process.
 
         Args:
             asked: The eval.
             recorder: Who remembers.
             samples: All rows; `order` chooses among them.
+            keep_results: Whether what `eval_sample` returns is wanted back; if not, nothing of it is held in memory.
 
         Returns:
-            Results in the order of `samples`, without those of samples that did not end well.
+            Results in the order of `samples`, and of epochs within each, without those of samples that did not end well.
 
         Raises:
             LogUnavailable: If the log could not be kept.
         """
-        indices = self.order.indices(len(samples))
-        self.tally.counts.total += len(indices)
-        results: list[Any] = [MISSING] * len(samples)
-        stop = Stop(self.clock)
-        under_way: dict[int, Attempt] = {}
-        work, executor = self._work(asked, recorder, samples, under_way, stop, workers=max(1, min(self.workers, len(indices))))
-        self.interrupt.on_first = lambda _number: self._interrupted(stop)
-        if self.interrupt.signal is not None:
-            stop.request(grace_s=0.0)
-        self._tell("begin", len(indices))
-        try:
-            with self.interrupt.listening():
-                for attempt in executor.map(work, indices, stop):
-                    self._tell("ended", self.tally.counts)
-                    if attempt.status == "completed":
-                        results[attempt.index] = attempt.result
-        finally:
-            self._leave_behind(recorder, under_way)
-            self._tell("finish")
-        return [result for result in results if result is not MISSING]
+        return Pass(self, asked, recorder, samples, keep_results=keep_results).run()
 
-    def _work(
-        self, asked: Asked, recorder: Recorder, samples: Sequence[Any], under_way: dict[int, Attempt], stop: Stop, *, workers: int
-    ) -> tuple[Callable[[int], Any], Executor]:
-        """What a worker does with an index, and who spreads it."""
-
-        def on_thread(index: int) -> Attempt:
-            with self._attempt(asked, recorder, samples, index, under_way, stop) as attempt:
-                result = asked.eval_sample(attempt.scope.sample, attempt.rng)
-                attempt.result = waited_for(result) if inspect.isawaitable(result) else result
-            return attempt
-
-        async def on_event_loop(index: int) -> Attempt:
-            with self._attempt(asked, recorder, samples, index, under_way, stop) as attempt:
-                attempt.result = await asked.eval_sample(attempt.scope.sample, attempt.rng)
-            return attempt
-
-        if inspect.iscoroutinefunction(asked.eval_sample):
-            return on_event_loop, CoroutineExecutor(1 if self.sequential else workers)
-        if self.sequential:
-            return on_thread, SerialExecutor()
-        return on_thread, ThreadExecutor(workers)
-
-    @contextmanager
-    def _attempt(
-        self, asked: Asked, recorder: Recorder, samples: Sequence[Any], index: int, under_way: dict[int, Attempt], stop: Stop
-    ) -> Iterator[Attempt]:
-        """Put one sample in scope, and see it to its end, whatever happens inside."""
-        base, split = asked.name.split(".")[:2]
-        sample_id = f"{base}.{split}.{index}"
-        scope = SampleScope(recorder, sample_id, sample=samples[index])
-        attempt = Attempt(scope, index, seeded(sample_id, asked.seed), self.mask)
-        under_way[index] = attempt
-        recorder.begin(scope)
-        started = self.clock()
-        try:
-            with recorder.in_scope(scope):
-                yield attempt
-        except LogUnavailable:
-            raise
-        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - told in the log; Ctrl-C comes as a signal, not here
-            attempt.status, attempt.error = "error", error
-        except BaseException:
-            attempt.status = "interrupted"
-            raise
-        attempt.seconds = self.clock() - started
-        if under_way.pop(index, None) is not None:
-            attempt.end(recorder)
-            self._book(attempt, stop)
-
-    def _book(self, attempt: Attempt, stop: Stop) -> None:
-        """Count an attempt that is in the log, and stop the others where it says that they would fail too. Called by its worker."""
-        with self._booking:
-            self.tally.add(attempt)
-            counts = self.tally.counts
-            if isinstance(attempt.error, ModelUnavailable) and not counts.completed:
-                self.fatal = self.fatal or attempt.error
-                stop.request(grace_s=self.grace_s)
-            if self.failure.must_stop(counts.error, counts.total):
-                stop.request(grace_s=self.grace_s)
-
-    def _interrupted(self, stop: Stop) -> None:
-        """Begin nothing more, and say so."""
-        stop.request(grace_s=self.grace_s)
-        self._tell("stopping", self.grace_s)
-
-    def _tell(self, what: str, *of: Any) -> None:
+    def tell(self, what: str, *of: Any) -> None:
         """Tell the observer; one that fails, since nobody reads its output any more, is told nothing further, and the run goes on."""
         if self.observer is None:
             return
@@ -399,20 +268,310 @@ class Loop:
         except Exception:  # noqa: BLE001 - whatever it was, it is no reason to lose a run
             self.observer = None
 
-    def _leave_behind(self, recorder: Recorder, under_way: dict[int, Attempt]) -> None:
-        """Say of every sample still in flight that it was interrupted; what it still does is not recorded."""
-        for index in list(under_way):
-            attempt = under_way.pop(index, None)
-            if attempt is None:
-                continue
-            attempt.scope.paused = True
-            attempt.status = "interrupted"
-            with self._booking:
-                self.tally.add(attempt)
+
+@dataclass(slots=True)
+class Task:
+    """
+    A sample that is to be asked.
+
+    Args:
+        index: Its place among all.
+        epoch: Which repetition.
+        tries: How often it was tried in this process.
+        failed: The last of these attempts.
+    """
+
+    index: int
+    epoch: int
+    tries: int = 0
+    failed: Attempt | None = None
+
+
+MISSING = object()
+"""Stands for the result of a sample that has none."""
+
+
+class Pass:
+    """
+    One pass over the samples of an eval.
+
+    Args:
+        loop: Whose settings hold, and where it is booked.
+        asked, recorder, samples, keep_results: As for `Loop.run`.
+    """
+
+    def __init__(self, loop: Loop, asked: Asked, recorder: Recorder, samples: Sequence[Any], *, keep_results: bool) -> None:
+        self.loop = loop
+        self.asked = asked
+        self.recorder = recorder
+        self.samples = samples
+        self.indices = loop.order.indices(len(samples))
+        self.results: list[Any] | None = [MISSING] * (len(samples) * loop.epochs.epochs) if keep_results else None
+        self.stop = Stop(loop.clock)
+        self.backlog = Backlog((), may_return=False)
+        self._base = ".".join(asked.name.split(".")[:2])
+        self._copies = isinstance(samples, list) and (loop.epochs.epochs > 1 or loop.failure.retry_on_error > 0)
+        self._under_way: dict[tuple[int, int], Attempt] = {}
+        self._booking = threading.Lock()
+
+    def run(self) -> list[Any]:
+        """See `Loop.run`."""
+        loop = self.loop
+        total = len(self.indices) * loop.epochs.epochs
+        if loop.holds is not None:
+            total = sum(loop.holds(*asked) for asked in loop.epochs.items(self.indices))
+        loop.tally.counts.total += total
+        loop.tell("begin", total)
+        try:
+            with loop.interrupt.listening(), loop.interrupt.watched_by(self._interrupted):
+                done = self._take_up()
+                if loop.tally.reused:
+                    loop.tell("ended", loop.tally.counts)
+                self._heed_budget()
+                left = total - sum(done) if done is not None else total
+                self.backlog = Backlog(self._tasks(done), may_return=loop.failure.retry_on_error > 0)
+                work, executor = self._work(max(1, min(loop.workers, left)))
+                for attempt in executor.map(work, self.backlog, self.stop):
+                    if attempt.is_final:
+                        loop.tell("ended", loop.tally.counts)
+                    if attempt.status == "completed":
+                        self._keep(attempt.index, attempt.scope.epoch, attempt.result)
+        finally:
+            self._leave_behind()
+            loop.tell("finish")
+        return [result for result in self.results or () if result is not MISSING]
+
+    # ------------------------------------------------------------------ what is to be asked
+
+    def _take_up(self) -> bytearray | None:
+        """Which samples an earlier process has asked, one byte each; None for a run that is new. The others of its samples are left out."""
+        earlier, loop = self.recorder.earlier(), self.loop
+        if earlier is None or loop.tally.counts.ended:  # only the first pass of a run is taken up
+            return None
+        loop.tally.add_earlier(earlier)
+        loop.budget.spend(earlier.usage)
+        done = bytearray(len(self.samples) * loop.epochs.epochs)
+        for index in self.indices:
+            sha256 = ""
+            for epoch in range(1, loop.epochs.epochs + 1):
+                ended = self.recorder.ended(self._sample_id(index), epoch)
+                if ended is None or ended.status not in ("completed", "limit"):
+                    continue
+                sha256 = sha256 or input_hash(self.samples[index])
+                if not sha256.startswith(ended.input_sha256):
+                    continue
+                if self.results is not None:
+                    data = ended.data()
+                    if "result_lost" in data:
+                        continue
+                    if ended.status == "completed":
+                        self._keep(index, epoch, data.get("result"))
+                done[self._slot(index, epoch)] = 1
+                loop.tally.reuse(ended)
+        if loop.tally.reused < earlier.ended:
+            self.recorder.leave_out(lambda sample_id, epoch: self._is_done(done, sample_id, epoch))
+        return done
+
+    def _tasks(self, done: bytearray | None) -> Iterator[Task]:
+        for index, epoch in self.loop.epochs.items(self.indices):
+            is_done = done is not None and done[self._slot(index, epoch)]
+            if not is_done and (self.loop.holds is None or self.loop.holds(index, epoch)):
+                yield Task(index, epoch)
+
+    def _is_done(self, done: bytearray, sample_id: str, epoch: int) -> bool:
+        base, _, number = sample_id.rpartition(".")
+        if base != self._base or not number.isdecimal() or int(number) >= len(self.samples) or epoch > self.loop.epochs.epochs:
+            return False
+        return bool(done[self._slot(int(number), epoch)])
+
+    def _sample_id(self, index: int) -> str:
+        return f"{self._base}.{index}"
+
+    def _slot(self, index: int, epoch: int) -> int:
+        return index * self.loop.epochs.epochs + epoch - 1
+
+    def _keep(self, index: int, epoch: int, result: Any) -> None:
+        if self.results is not None:
+            self.results[self._slot(index, epoch)] = result
+
+    # ------------------------------------------------------------------ one attempt
+
+    def _work(self, workers: int) -> tuple[Callable[[Task], Any], Executor]:
+        """What a worker does with a task, and who spreads it."""
+        asked = self.asked
+
+        def on_thread(task: Task) -> Attempt:
+            with self._attempt(task) as attempt:
+                result = asked.eval_sample(attempt.scope.sample, attempt.rng)
+                attempt.result = waited_for(result) if inspect.isawaitable(result) else result
+            return attempt
+
+        async def on_event_loop(task: Task) -> Attempt:
+            with self._attempt(task) as attempt:
+                attempt.result = await in_time(asked.eval_sample(attempt.scope.sample, attempt.rng), attempt.scope)
+            return attempt
+
+        is_async = inspect.iscoroutinefunction(asked.eval_sample)
+        work = on_event_loop if is_async else on_thread
+        if self.loop.executor is not None and not self.loop.sequential:
+            return work, self.loop.executor
+        if is_async:
+            return work, CoroutineExecutor(1 if self.loop.sequential else workers)
+        return work, SerialExecutor() if self.loop.sequential else ThreadExecutor(workers)
+
+    @contextmanager
+    def _attempt(self, task: Task) -> Iterator[Attempt]:
+        """Put one sample in scope, and see it to its end, whatever happens inside."""
+        try:
+            attempt = self._begin(task)
+            started = self.loop.clock()
             try:
-                attempt.end(recorder)
+                with self.recorder.in_scope(attempt.scope):
+                    try:
+                        yield attempt
+                    except LimitReached as reached:
+                        self._grade_what_there_is(attempt, reached.limit)
+                    self._heed_limit(attempt)
             except LogUnavailable:
-                return
+                raise
+            except RunStopped:
+                attempt.status = "interrupted"
+            except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - told in the log; Ctrl-C comes as a signal, not here
+                attempt.status, attempt.error = "error", error
+            except BaseException:
+                attempt.status = "interrupted"
+                raise
+            attempt.seconds = self.loop.clock() - started
+            self._end(task, attempt)
+        finally:
+            self.backlog.done()
+
+    def _begin(self, task: Task) -> Attempt:
+        """A fresh attempt: a fresh copy of the sample, the same randomness, and what an attempt before it has paid for."""
+        sample_id = self._sample_id(task.index)
+        row = self.samples[task.index]
+        scope = SampleScope(self.recorder, sample_id, task.epoch, 1, copied(row) if self._copies else row)
+        scope.watch = SampleWatch(self.loop.limits, scope, self.stop, self.loop.budget, clock=self.loop.clock)
+        attempt = Attempt(scope, task.index, seeded(sample_id, self.asked.seed, task.epoch), self.loop.mask)
+        ended = self.recorder.ended(sample_id, task.epoch)
+        if task.failed is not None:
+            scope.attempt, scope.kept = task.failed.scope.attempt + 1, task.failed.scope.kept
+        elif ended is not None:
+            scope.attempt = ended.attempt + 1
+            if ended.status == "error" and attempt.asks(ended.input_sha256):
+                scope.kept = ended.data().get("answers")
+        self._under_way[task.index, task.epoch] = attempt
+        self.recorder.begin(scope)
+        return attempt
+
+    def _grade_what_there_is(self, attempt: Attempt, limit: Limit) -> None:
+        """A limit has cut the sample: no model of it is asked any more, and the eval grades its last state."""
+        attempt.limit = limit
+        if attempt.scope.watch is not None:
+            attempt.scope.watch.lift()
+        attempt.result = self.asked.on_limit(attempt.scope.sample, attempt.rng, limit)
+
+    def _heed_limit(self, attempt: Attempt) -> None:
+        """A limit that the eval's own code has caught is one all the same."""
+        watch = attempt.scope.watch
+        assert isinstance(watch, SampleWatch)
+        attempt.limit = attempt.limit or watch.reached
+        if attempt.limit is not None:
+            attempt.status = "limit"
+
+    def _end(self, task: Task, attempt: Attempt) -> None:
+        """Write the end of an attempt, count it, and see what follows from it. Called by its worker."""
+        if self._under_way.pop((task.index, task.epoch), None) is None:
+            return  # it was left behind
+        failure, task.tries = self.loop.failure, task.tries + 1
+        is_fatal = isinstance(attempt.error, ModelUnavailable) and not self._has_answered()
+        attempt.is_final = not (attempt.error is not None and failure.tries_again(task.tries) and not is_fatal and not self.stop.requested)
+        attempt.end(self.recorder)
+        if not attempt.is_final:
+            task.failed = attempt
+            self.backlog.give_back(task)
+        elif attempt.error is not None and failure.score_on_error:
+            attempt.end_as_wrong(self.recorder)
+        self._book(attempt, is_fatal=is_fatal)
+
+    def _book(self, attempt: Attempt, *, is_fatal: bool) -> None:
+        """Count an attempt that is in the log, and stop the others where it says that they would fail, or cost too much."""
+        loop = self.loop
+        with self._booking:
+            loop.tally.add(attempt)
+            counts = loop.tally.counts
+            if is_fatal and isinstance(attempt.error, EvalframeError):
+                loop.fatal = loop.fatal or attempt.error
+                self.stop.request(grace_s=loop.grace_s)
+            if loop.failure.must_stop(counts.error, counts.total):
+                self.stop.request(grace_s=loop.grace_s)
+            self._heed_budget()
+
+    def _has_answered(self) -> bool:
+        """Whether a model has answered in this process."""
+        return self.loop.tally.counts.completed > self.loop.tally.reused
+
+    def _heed_budget(self) -> None:
+        """Begin no sample past what the run may spend."""
+        used_up = self.loop.budget.used_up()
+        if used_up is not None:
+            self.loop.used_up = self.loop.used_up or used_up
+            self.stop.request(grace_s=math.inf)
+
+    # ------------------------------------------------------------------ the end of a pass
+
+    def _interrupted(self) -> None:
+        """Begin nothing more, and say so."""
+        self.stop.request(grace_s=self.loop.grace_s)
+        self.loop.tell("stopping", self.loop.grace_s)
+
+    def _leave_behind(self) -> None:
+        """Samples still in flight are interrupted: what they still do is not recorded. What was to be tried again has failed."""
+        try:
+            for key in list(self._under_way):
+                attempt = self._under_way.pop(key, None)
+                if attempt is None:
+                    continue
+                attempt.scope.paused = True
+                attempt.status = "interrupted"
+                with self._booking:
+                    self.loop.tally.add(attempt)
+                attempt.end(self.recorder)
+            for task in self.backlog.left():
+                assert task.failed is not None
+                self.loop.tally.fail(task.failed.message)
+                if self.loop.failure.score_on_error:
+                    task.failed.end_as_wrong(self.recorder)
+        except LogUnavailable:
+            return
+
+
+def copied(row: Any) -> Any:
+    """A copy of a row, so that one attempt cannot change what the next one sees; the row itself, where it is one that cannot be copied."""
+    try:
+        return copy.deepcopy(row)
+    except Exception:  # noqa: BLE001 - a row may hold whatever an eval puts into it
+        return row
+
+
+async def in_time(asked: Awaitable[Any], scope: SampleScope) -> Any:
+    """
+    What an awaitable gives, if the sample's time limit leaves it the time.
+
+    Raises:
+        LimitReached: If not.
+    """
+    import asyncio  # only now, since it takes long to import
+
+    left_s = scope.watch.left_s() if scope.watch is not None else None
+    try:
+        async with asyncio.timeout(left_s):
+            return await asked
+    except TimeoutError:
+        late = scope.watch.late() if scope.watch is not None else None
+        if late is None:
+            raise
+        raise late from None
 
 
 def waited_for(result: Awaitable[Any]) -> Any:

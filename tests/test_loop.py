@@ -22,6 +22,9 @@ class Asked:
     def __init__(self, eval_sample):
         self.eval_sample = eval_sample
 
+    def on_limit(self, sample, rng, limit):
+        record_match(False, limit=limit.kind)
+
 
 @pytest.fixture
 def recorder():

@@ -43,19 +43,21 @@ def write_outcomes(result: RunResult, path: str) -> None:
 
 def outcomes(result: RunResult) -> Iterator[SampleOutcome]:
     """What became of each sample; one with several verdicts is correct if all are."""
-    verdicts: dict[str | None, dict[str, Any]] = {}
+    verdicts: dict[tuple[str | None, int], dict[str, Any]] = {}
     for event in result.events("match"):
-        before = verdicts.get(event.sample_id)
-        if before is None or before["correct"]:
-            verdicts[event.sample_id] = event.data
-    reasons = {event.sample_id: str(event.data.get("reason")) for event in result.events("unscored")}
+        key = (event.sample_id, event.epoch)
+        if key not in verdicts or verdicts[key]["correct"]:
+            verdicts[key] = event.data
+    reasons = {(event.sample_id, event.epoch): str(event.data.get("reason")) for event in result.events("unscored")}
     for event in result.events("sample"):
-        yield outcome(event, verdicts.get(event.sample_id), reasons.get(event.sample_id, "no verdict"))
+        key = (event.sample_id, event.epoch)
+        yield outcome(event, verdicts.get(key), reasons.get(key, "no verdict"))
 
 
 def outcome(event: Event, verdict: dict[str, Any] | None, reason: str) -> SampleOutcome:
     """What became of one sample: `event` is its end, `verdict` the data of its match event, `reason` why there is none."""
-    name, seconds = str(event.sample_id), float(event.data.get("seconds") or 0.0)
+    name = str(event.sample_id) if event.epoch == 1 else f"{event.sample_id} (epoch {event.epoch})"
+    seconds = float(event.data.get("seconds") or 0.0)
     if event.data["status"] == "error":
         error = event.data["error"]
         return SampleOutcome(name, status="error", seconds=seconds, message=f"{error['type']}: {error['message']}")

@@ -11,13 +11,15 @@ from importlib import import_module
 
 from evalframe.cli.options import Parser, guarded, set_up_messages
 
-COMMANDS = ("list", "show", "validate")
+COMMANDS = ("list", "show", "validate", "resume", "regrade")
 """Each is a module of `commands/`: HELP, add_arguments(parser), run(arguments) -> exit code."""
 
 
 def parser() -> Parser:
     """The parser of the command."""
-    made = Parser(prog="evalframe", description="Look at what can be run: names, entries, faults. To run an eval: oaieval --help")
+    made = Parser(
+        prog="evalframe", description="Look at what can be run, take a run up again, grade one again. To run an eval: oaieval --help"
+    )
     made.add_argument("--version", action="store_true", help="Print the version.")
     commands = made.add_subparsers(dest="command", metavar="command", parser_class=Parser)
     for name in COMMANDS:

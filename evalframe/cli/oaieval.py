@@ -85,15 +85,24 @@ def run(arguments: argparse.Namespace) -> int:
     return result.exit_code
 
 
-def observer(arguments: argparse.Namespace) -> Bar | Lines | None:
-    """Who shows progress."""
+def how_to_go_on(result: RunResult) -> str:
+    """What takes the run up again, where there is something left of it."""
+    if not result.can_be_resumed or result.log_path is None:
+        return ""
+    from evalframe.runs.run import resume_command
+
+    return f"to go on with what is left: {resume_command(result.log_path)}"
+
+
+def observer(arguments: argparse.Namespace, name: str = "") -> Bar | Lines | None:
+    """Who shows progress; `name` tells several runs apart."""
     import os
 
     from evalframe.runs.config import RunConfig
     from evalframe.runs.progress import progress
 
     given = {"show_progress": arguments.show_progress} if arguments.show_progress else {}
-    return progress(RunConfig.resolve(given, os.environ).show_progress)
+    return progress(RunConfig.resolve(given, os.environ).show_progress, name=name)
 
 
 def announce(prepared: Prepared, registry: Registry) -> None:
@@ -104,7 +113,7 @@ def announce(prepared: Prepared, registry: Registry) -> None:
     workers = "one after the other" if config.sequential else f"{config.threads} at once"
     tries = f"{config.max_retries + 1} tries within {config.max_total_retry_s:g} s" if config.max_retries else "1 try"
     say(f"{prepared.run_spec.eval_name} with {names}: samples {workers}; a call gets {tries}, of {config.timeout_s:g} s each")
-    say(f"log: {prepared.log_path or 'none (dry run)'}")
+    say(f"log: {prepared.log_path or 'none (dry run)'}{', taken up again' if prepared.resume else ''}")
 
 
 def show(result: RunResult, *, as_json: bool) -> None:
@@ -115,7 +124,7 @@ def show(result: RunResult, *, as_json: bool) -> None:
 
         outcome = {
             "eval": result.run_spec.eval_name, "completion_fns": result.run_spec.completion_fns, "status": result.status,
-            "reason": result.reason, "samples": result.counts.to_line(), "report": result.report, "log": log_path,
+            "reason": result.reason, "samples": result.counts.to_line(), "reused": result.reused, "report": result.report, "log": log_path,
         }  # fmt: skip
         print(json.dumps(outcome, ensure_ascii=True, indent=2, default=str))
     else:
@@ -131,10 +140,12 @@ def show(result: RunResult, *, as_json: bool) -> None:
                 status=result.status,
                 reason=result.reason,
                 seconds=result.seconds,
+                reused=result.reused,
             )
         )
-    for notice in result.notices:
-        say(notice)
+    for notice in (*result.notices, how_to_go_on(result)):
+        if notice:
+            say(notice)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import errno
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,6 +20,7 @@ from evalframe.core.secrets import Secrets
 from evalframe.reports.console import harmless
 from evalframe.runs.config import RunConfig, Setting
 
+LOG_SUFFIX = ".jsonl"
 UNEXPECTED = 1
 INTERRUPTED = 130
 
@@ -34,7 +36,9 @@ class Parser(argparse.ArgumentParser):
     def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
         """Parse arguments; an error ends the process with exit code 2."""
         ready_streams()
-        return self.parse_args([self._canonical(word) for word in (sys.argv[1:] if argv is None else argv)])
+        words = [self._canonical(word) for word in (sys.argv[1:] if argv is None else argv)]
+        optional = {flag for flag, action in self._option_string_actions.items() if action.nargs == "?"}
+        return self.parse_args(list(bound(words, optional)))
 
     def _canonical(self, word: str) -> str:
         flag, equals, value = word.partition("=")
@@ -52,6 +56,24 @@ class Parser(argparse.ArgumentParser):
         hint = f" Closest: {near[0]}." if near else ""
         print(f"{self.prog}: error: {harmless(message)}.{hint} All: {self.prog} --help", file=sys.stderr)
         raise SystemExit(2)
+
+
+def bound(words: Sequence[str], flags: Collection[str]) -> Iterator[str]:
+    """
+    The words, with flags whose value may be missing bound to it: "--resume model eval" names a model, "--resume a.jsonl" a log.
+    """
+    left = iter(words)
+    for word in left:
+        if word not in flags:
+            yield word
+            continue
+        after = next(left, None)
+        if after is not None and (after.endswith(LOG_SUFFIX) or Path(after).is_file()):
+            yield f"{word}={after}"
+            continue
+        yield f"{word}="
+        if after is not None:
+            yield from bound([after, *left], flags)
 
 
 def ready_streams() -> None:
@@ -87,6 +109,8 @@ def add_settings(parser: argparse.ArgumentParser, *, without: Sequence[str] = ()
             options["action"] = argparse.BooleanOptionalAction
         else:
             options["metavar"] = known.metavar
+            if known.optional:
+                options |= {"nargs": "?", "const": True}
             if known.many:
                 options["action"] = "append"
         groups[known.group].add_argument(known.flag or f"--{name}", **options)
@@ -151,6 +175,8 @@ def guarded(command: Callable[[], int], *, debug: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who read the output has gone; nothing is left to say
         return 0
     except Exception as error:  # noqa: BLE001 - a defect of ours, told without a traceback unless asked for
+        if isinstance(error, OSError) and error.errno == errno.EIO:
+            return UNEXPECTED  # the terminal is closed: there is nobody to tell
         show_error(f"evalframe met an error of its own: {described(error)}. Run again with --debug to see where.", secrets, debug=debug)
         return UNEXPECTED
     return code

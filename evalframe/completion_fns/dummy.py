@@ -8,7 +8,7 @@ from typing import Any
 
 from evalframe.core.completion import Completion, Usage
 from evalframe.core.prompts import Prompt
-from evalframe.core.recorder import record_sampling_if_in_scope
+from evalframe.core.recorder import before_call, record_sampling_if_in_scope
 
 
 class DummyCompletionFn:
@@ -19,12 +19,15 @@ class DummyCompletionFn:
         reply: The text.
     """
 
+    model = "dummy"
+
     def __init__(self, reply: str = "This is a dummy response.") -> None:
         self.reply = reply
 
     def __call__(self, prompt: Prompt, **options: Any) -> Completion:
         """Answer `prompt`; options are logged and otherwise without effect."""
-        return without_model(prompt, self.reply, name="dummy", options=options)
+        before_call(prompt)
+        return without_model(prompt, self.reply, name=self.model, options=options)
 
 
 def without_model(prompt: Prompt, reply: str, *, name: str, options: dict[str, Any]) -> Completion:

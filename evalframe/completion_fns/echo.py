@@ -9,11 +9,15 @@ from typing import Any
 from evalframe.completion_fns.dummy import without_model
 from evalframe.core.completion import Completion
 from evalframe.core.prompts import Prompt, last_text
+from evalframe.core.recorder import before_call
 
 
 class EchoCompletionFn:
     """Answers with the text of the user's last message."""
 
+    model = "echo"
+
     def __call__(self, prompt: Prompt, **options: Any) -> Completion:
         """Answer `prompt`; options are logged and otherwise without effect."""
-        return without_model(prompt, last_text(prompt), name="echo", options=options)
+        before_call(prompt)
+        return without_model(prompt, last_text(prompt), name=self.model, options=options)

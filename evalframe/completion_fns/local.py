@@ -12,9 +12,11 @@ The library opens a port on the loopback interface, which cannot be helped; it i
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import secrets
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,7 +28,7 @@ from evalframe.completion_fns.model_files import SMOLLM2, fetched
 from evalframe.core.completion import Completion, Usage
 from evalframe.core.errors import BadArguments, CallFailed, EvalframeError, MissingExtra, ModelUnavailable, RequestRefused, closest
 from evalframe.core.prompts import Prompt, as_messages, is_prompt
-from evalframe.core.recorder import record_sampling_if_in_scope
+from evalframe.core.recorder import before_call, record_sampling_if_in_scope, time_left_s
 
 OPTIONS = ("temperature", "top_p", "max_tokens", "stop", "seed")
 GGUF_MAGIC = b"GGUF"
@@ -102,6 +104,7 @@ class LocalCompletionFn:
                 )
         messages = as_messages(prompt)
         sent = {name: value for name, value in {**self._options, **options}.items() if value is not None}
+        before_call(prompt)
         answer = self._load().answer(messages, sent)
         record_sampling_if_in_scope(
             prompt=messages,
@@ -113,6 +116,15 @@ class LocalCompletionFn:
             options=sent,
         )
         return Completion([answer.text], answer.usage, [answer.finish_reason], [answer.reasoning or None], model=self.model)
+
+    def cache_identity(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """What its answers depend on, beside the prompt: see `CachedCompletionFn`."""
+        sent = {name: value for name, value in {**self._options, **options}.items() if value is not None}
+        told: dict[str, Any] = {"provider": "local", "model": self.model, "context_tokens": self.context_tokens, "options": sent}
+        if self.model == SMOLLM2.name:
+            return {**told, "sha256": SMOLLM2.sha256}
+        path = Path(self.model).expanduser().resolve()
+        return {**told, "path": str(path), "bytes": path.stat().st_size, "changed": path.stat().st_mtime_ns}
 
     def _load(self) -> LoadedModel:
         """The model; why it cannot be had is found out once, not by each of ten threads."""
@@ -231,10 +243,12 @@ class LoadedModel:
             CallFailed: If it fails, or the process is about to end.
         """
         answer = Answer()
+        left_s = time_left_s()
+        until = time.monotonic() + (math.inf if left_s is None else left_s)
 
         def take(chunk: Any) -> bool:
             answer.add(chunk)
-            return self._closing  # True ends the answer here
+            return self._closing or time.monotonic() >= until  # True ends the answer here
 
         request = {"messages": clean(messages), **options, "stream": True, "stream_options": {"include_usage": True}}
         with self._lock:
@@ -250,6 +264,8 @@ class LoadedModel:
                 raise RequestRefused(f"{self.path.name}: {said}.", do="Shorten the prompt, or raise context_tokens.")
             kind = RequestRefused if answer.error.get("code") == 400 else CallFailed
             raise kind(f"{self.path.name}: {said}.")
+        if answer.finish_reason is None and not self._closing and time.monotonic() >= until:
+            answer.finish_reason = "time_limit"  # what there is of it gets graded
         if answer.finish_reason is None:
             raise CallFailed(f"{self.path.name} was stopped in the middle of an answer.")
         return answer

@@ -18,7 +18,7 @@ from evalframe.completion_fns.dummy import without_model
 from evalframe.core.completion import Completion
 from evalframe.core.errors import BadArguments, BadRows, ScriptExhausted, closest
 from evalframe.core.prompts import Prompt, is_chat, last_text
-from evalframe.core.recorder import current_scope
+from evalframe.core.recorder import before_call, current_scope
 from evalframe.storage import json_text
 from evalframe.storage.files import UTF8_BOM, open_binary, read_chunks, shown, with_head
 
@@ -55,6 +55,8 @@ class ScriptedCompletionFn:
         calls: How often it was asked.
     """
 
+    model = "scripted"
+
     def __init__(
         self,
         replies: Iterable[str] | None = None,
@@ -88,10 +90,11 @@ class ScriptedCompletionFn:
         Raises:
             ScriptExhausted: If the script holds no answer, or no further one.
         """
+        before_call(prompt)
         with self._lock:
             self.calls += 1
             reply = self._from_sample(self.field) if self.field is not None else self._from_script(prompt)
-        return without_model(prompt, reply, name="scripted", options=options)
+        return without_model(prompt, reply, name=self.model, options=options)
 
     def _from_script(self, prompt: Prompt) -> str:
         asked = last_text(prompt)

@@ -106,7 +106,8 @@ class Usage:
             return None
 
         spent, answered = count("input_tokens", "prompt_tokens"), count("output_tokens", "completion_tokens")
-        known = spent is not None or answered is not None
+        calls = count("calls")
+        known = spent is not None or answered is not None or calls == 0
         return cls(
             input_tokens=spent,
             cached_tokens=count("cached_tokens", "prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens"),
@@ -114,7 +115,7 @@ class Usage:
             reasoning_tokens=count(
                 "reasoning_tokens", "completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens"
             ),
-            calls=count("calls") or 1,
+            calls=1 if calls is None else calls,
             unknown=(count("unknown") or 0) if known else (count("unknown") or 1),
         )
 

@@ -4,9 +4,27 @@ An executor runs the same work on many items, several at once, and hands back ou
 
 from __future__ import annotations
 
+import math
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
+
+NOTHING = object()
+"""Stands for "no item left"."""
+LATER = object()
+"""Stands for "no item now, but perhaps one that comes back"."""
+
+LONGEST_WAIT_S = 86400.0
+"""Past this, threads take no time limit on some systems."""
+
+
+class Source(Protocol):
+    """Where an executor takes its items from; several workers may ask at once."""
+
+    def take(self) -> Any:
+        """The next item, or `NOTHING`, or `LATER`."""
+        ...
 
 
 class Stop:
@@ -20,12 +38,19 @@ class Stop:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._deadline: float | None = None
+        self._pressing = threading.Event()
 
     def request(self, *, grace_s: float) -> None:
-        """Begin nothing more, and wait `grace_s` seconds at most for what is under way. An earlier deadline stays."""
+        """Begin nothing more, and wait `grace_s` seconds for what is under way (infinity: without end). An earlier deadline stays."""
         deadline = self._clock() + grace_s
         if self._deadline is None or deadline < self._deadline:
             self._deadline = deadline
+        if grace_s < math.inf:
+            self._pressing.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long for a stop that leaves what is under way not all the time it needs; whether there is one."""
+        return self._pressing.wait(min(seconds, LONGEST_WAIT_S))
 
     @property
     def requested(self) -> bool:
@@ -41,7 +66,7 @@ class Stop:
 class Executor(Protocol):
     """How work is spread: one at a time, on threads, on an event loop, over machines."""
 
-    def map(self, work: Callable[[Any], Any], items: Iterable[Any], stop: Stop) -> Iterator[Any]:
+    def map(self, work: Callable[[Any], Any], items: Source, stop: Stop) -> Iterator[Any]:
         """
         Yield `work(item)` for each item, in the order of completion; where `work` is a coroutine function, what it returns.
 

@@ -18,10 +18,9 @@ from typing import Any
 
 from evalframe.core.completion import Usage
 from evalframe.core.event import Event
+from evalframe.core.limit import Watch
+from evalframe.core.prompts import Prompt
 from evalframe.core.specs import RunSpec
-
-ALWAYS_COUNTED = frozenset({"sample", "error"})
-"""Types of events that tell what became of an attempt, and so count whatever became of it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +38,11 @@ class SampleScope:
         waiting_s: Seconds spent waiting for others: back-off and rate limits.
         paused: Whether recording is switched off.
         scored, unscored: Verdicts given, and verdicts that could not be given.
+        turns: Answers of models so far.
+        answer: The last of them, as it was recorded.
+        kept: Answers that an earlier attempt was given and that were not graded yet; nobody is asked for them again.
+        watch: What holds the attempt to its limits; None for no limits.
+        memo: What a completion function needs to remember of this attempt, by a key of its own.
     """
 
     recorder: Recorder
@@ -51,6 +55,52 @@ class SampleScope:
     paused: bool = False
     scored: int = 0
     unscored: int = 0
+    turns: int = 0
+    answer: Any = None
+    kept: list[str] | None = None
+    watch: Watch | None = None
+    memo: dict[Any, Any] = field(default_factory=dict)
+
+    def spend(self, model: str, spent: Usage) -> None:
+        """Book the tokens of a call."""
+        self.usage[model] = self.usage[model] + spent if model in self.usage else spent
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """
+    How the last attempt at a sample ended, as the log of an earlier process tells.
+
+    Args:
+        attempt: Which try it was, from 1.
+        status: "completed", "error", "limit" or "interrupted".
+        input_sha256: Of the row that was asked; its first 16 characters.
+        is_unscored: Whether no verdict could be given.
+        data: Reads the `sample` event's data.
+    """
+
+    attempt: int
+    status: str
+    input_sha256: str
+    is_unscored: bool
+    data: Callable[[], Mapping[str, Any]]
+
+
+@dataclass(slots=True)
+class Earlier:
+    """
+    What earlier processes have spent on a run that is taken up again.
+
+    Args:
+        usage: Tokens by model, of all attempts.
+        seconds, waiting_s: Of all attempts together.
+        ended: Samples and epochs whose last attempt counts.
+    """
+
+    usage: dict[str, Usage] = field(default_factory=dict)
+    seconds: float = 0.0
+    waiting_s: float = 0.0
+    ended: int = 0
 
 
 _scope: ContextVar[SampleScope | None] = ContextVar("evalframe_sample_scope", default=None)
@@ -96,7 +146,7 @@ class Recorder(ABC):
     def get_events(self, type: str) -> Sequence[Event]:
         """
         The events of a type that count: those outside of any attempt, and those of each sample's last ended attempt unless it ended
-        in error. In the order of recording.
+        in error; see `Attempts`. In the order of recording.
         """
 
     def write_line(self, line: Mapping[str, Any]) -> None:
@@ -109,6 +159,23 @@ class Recorder(ABC):
         """An attempt at a sample ends: `data` is its `sample` event. When this returns, all of the attempt is on disk."""
         self._emit("sample", dict(data), scope.sample_id, scope)
 
+    def earlier(self) -> Earlier | None:
+        """What earlier processes have recorded of this run; None for a run that is new."""
+        return None
+
+    def ended(self, sample_id: str, epoch: int) -> Ended | None:
+        """How the last attempt of an earlier process at a sample ended, if there was one."""
+        return None
+
+    def leave_out(self, is_kept: Callable[[str, int], bool]) -> int:
+        """
+        Let the samples of earlier processes for which `is_kept(sample_id, epoch)` is false count no more, and say so in the log.
+
+        Returns:
+            How many they were.
+        """
+        return 0
+
     def flush(self) -> None:
         """Bring to disk whatever is not there yet."""
 
@@ -119,8 +186,12 @@ class Recorder(ABC):
 
     @contextmanager
     def as_default_recorder(self, sample_id: str) -> Iterator[SampleScope]:
-        """Put a sample in scope."""
-        with self.in_scope(SampleScope(self, sample_id)) as scope:
+        """Put a sample in scope. Inside of an attempt at another, what models are asked is booked there, too."""
+        outer = self._own_scope()
+        inner = SampleScope(self, sample_id)
+        if outer is not None:
+            inner.epoch, inner.usage, inner.watch, inner.memo = outer.epoch, outer.usage, outer.watch, outer.memo
+        with self.in_scope(inner) as scope:
             yield scope
 
     @contextmanager
@@ -228,12 +299,21 @@ class Recorder(ABC):
             sampled: The answer, or answers.
             sample_id: By default the sample in scope.
             extra: Further keys; `model` and `usage` are added up for the sample.
+
+        Raises:
+            LimitReached: If the answer, which is in the log by then, took the sample past a limit.
         """
-        if (scope := self._own_scope()) and "usage" in extra:
-            name = str(extra.get("model") or "")
-            spent = Usage.from_dict(extra["usage"])
-            scope.usage[name] = scope.usage[name] + spent if name in scope.usage else spent
+        scope = self._own_scope()
         self.record_event("sampling", {"prompt": prompt, "sampled": sampled, **extra}, sample_id)
+        if scope is None:
+            return
+        model, spent = str(extra.get("model") or ""), Usage.from_dict(extra.get("usage"))
+        scope.turns += 1
+        scope.answer = sampled
+        if "usage" in extra:
+            scope.spend(model, spent)
+        if scope.watch is not None:
+            scope.watch.after_call(model, spent)
 
     def record_embedding(self, prompt: Any, embedding_type: str, sample_id: str | None = None, **extra: Any) -> None:
         """Record that an embedding of `prompt` was made."""
@@ -364,6 +444,51 @@ def note_waiting(seconds: float) -> None:
     """Book seconds of the sample in scope as waiting, not working."""
     if scope := _scope.get():
         scope.waiting_s += seconds
+
+
+def before_call(prompt: Prompt) -> None:
+    """
+    A model is about to be asked. Whoever asks one calls this first; a call too many of it does no harm.
+
+    Raises:
+        LimitReached: If the sample in scope may not ask any more.
+    """
+    scope = _scope.get()
+    if scope is not None and scope.watch is not None:
+        scope.watch.before_call(1 if isinstance(prompt, str) else len(prompt))
+
+
+def time_left_s() -> float | None:
+    """Seconds that a call for the sample in scope may still take; None for no end."""
+    scope = _scope.get()
+    return scope.watch.left_s() if scope is not None and scope.watch is not None else None
+
+
+def lift_limits() -> None:
+    """What follows for the sample in scope is grading, which no limit cuts."""
+    scope = _scope.get()
+    if scope is not None and scope.watch is not None:
+        scope.watch.lift()
+
+
+def wait_for(seconds: float, sleep: Callable[[float], None]) -> None:
+    """
+    Wait for others, and book it as waiting; no longer than the sample in scope may take, or the run goes on.
+
+    Args:
+        seconds: How long.
+        sleep: Waits, where no sample with limits is in scope.
+
+    Raises:
+        LimitReached: If the sample's time is over before that.
+        RunStopped: If the run is stopped before that.
+    """
+    scope = _scope.get()
+    if scope is None or scope.watch is None:
+        sleep(seconds)
+        note_waiting(seconds)
+    else:
+        scope.watch.wait(seconds)  # books what it has waited
 
 
 def pause() -> None:

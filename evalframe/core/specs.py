@@ -151,3 +151,19 @@ class RunSpec:
             "created_at": self.created_at,
             "evalframe": dict(self.evalframe),
         }
+
+    @classmethod
+    def from_line(cls, line: Mapping[str, Any]) -> RunSpec:
+        """Read back what `to_line` wrote; what older logs lack is empty."""
+        name = str(line.get("eval_name") or "")
+        return cls(
+            completion_fns=[str(one) for one in line.get("completion_fns") or ()],
+            eval_name=name,
+            base_eval=str(line.get("base_eval") or name.partition(".")[0]),
+            split=str(line.get("split") or ""),
+            run_config=line.get("run_config") or {},
+            created_by=str(line.get("created_by") or ""),
+            run_id=str(line.get("run_id") or ""),
+            created_at=str(line.get("created_at") or ""),
+            evalframe=line.get("evalframe") or {},
+        )

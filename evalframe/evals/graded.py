@@ -13,17 +13,30 @@ from importlib import import_module
 from random import Random
 from typing import Any, Literal
 
-from evalframe.core.completion import CompletionFn, CompletionResult, texts_of
+from evalframe.core.completion import CompletionFn, CompletionResult, Usage, texts_of
 from evalframe.core.errors import BadArguments, BadClass, BadSample, EmptyDataset, MetricError
 from evalframe.core.grade import Grade
 from evalframe.core.grader import Grader
+from evalframe.core.limit import Limit
 from evalframe.core.messages import is_message
 from evalframe.core.prompts import Prompt, is_chat, is_prompt
-from evalframe.core.recorder import Recorder, record_match, record_metrics, record_unscored
+from evalframe.core.recorder import (
+    Recorder,
+    before_call,
+    current_scope,
+    lift_limits,
+    record_match,
+    record_metrics,
+    record_sampling,
+    record_unscored,
+)
 from evalframe.core.sample import Sample
 from evalframe.eval import Eval
 from evalframe.metrics.basic import RunningMean, accuracy_report
+from evalframe.metrics.repeats import RepeatedScores
 from evalframe.solvers.few_shot import FewShot
+
+NOTHING_SPENT = Usage(calls=0).to_dict()
 
 
 class Graded(Eval):
@@ -163,7 +176,29 @@ class Graded(Eval):
     def eval_sample(self, sample: Any, rng: Random) -> Any:
         """Ask one sample, record a verdict on each answer to it, and return the score, or the scores of several answers."""
         asked = self.read(sample)
-        answers = texts_of(self.generate(asked, rng))
+        return self.judged(self.answers(asked, rng), asked)
+
+    def on_limit(self, sample: Any, rng: Random, limit: Limit) -> Any:
+        """Grade the last answer that there is; a sample that was cut before any has an empty one."""
+        scope = current_scope()
+        last = scope.answer if scope else None
+        answers = [str(text) for text in last] if isinstance(last, list) and last else [last if isinstance(last, str) else ""]
+        return self.judged(answers, self.read(sample))
+
+    def answers(self, sample: Sample, rng: Random) -> list[str]:
+        """The model's answers; those that an earlier attempt got, and whose grading failed, are not asked for again."""
+        scope = current_scope()
+        if scope is not None and scope.kept is not None:
+            record_sampling(self.prompt(sample, rng), one_or_all(scope.kept), usage=NOTHING_SPENT, reused=True)
+            return scope.kept
+        answers = texts_of(self.generate(sample, rng))
+        if scope is not None:
+            scope.kept = answers
+        return answers
+
+    def judged(self, answers: list[str], asked: Sample) -> Any:
+        """Record a verdict on each answer, and return the score, or the scores of several; no limit cuts this."""
+        lift_limits()
         grades = [self.record(self.grade(answer, asked), answer, asked, index, len(answers)) for index, answer in enumerate(answers)]
         scores = [grade.score for grade in grades]
         return scores[0] if len(scores) == 1 else scores
@@ -186,8 +221,10 @@ class Graded(Eval):
         return few_shot(sample.input, sample, rng) if few_shot else sample.input
 
     def generate(self, sample: Sample, rng: Random) -> CompletionResult:
-        """Ask the model."""
-        return self.completion_fn(prompt=self.prompt(sample, rng), **self.options)
+        """Ask the model, unless a limit of the sample has no room for it."""
+        prompt = self.prompt(sample, rng)
+        before_call(prompt)
+        return self.completion_fn(prompt=prompt, **self.options)
 
     def grade(self, completion: str, sample: Sample) -> Grade:
         """
@@ -222,24 +259,36 @@ class Graded(Eval):
 
     def run(self, recorder: Recorder) -> dict[str, Any]:
         """Ask all samples and report."""
-        self.eval_all_samples(recorder, self.get_samples())
+        self.eval_all_samples(recorder, self.get_samples(), keep_results=False)
         return self.report(recorder)
 
     def report(self, recorder: Recorder) -> dict[str, Any]:
-        """The accuracy over all verdicts, and the mean of every other number that the grader gave."""
-        report = accuracy_report(event.data["correct"] for event in recorder.get_events("match"))
-        means: dict[str, RunningMean] = {}
+        """The accuracy over all verdicts, and the mean of every other number that the grader gave; over epochs, where there are several."""
+        epochs, reducers = (self.loop.epochs.epochs, self.loop.epochs.reducers) if self.loop is not None else (1, ())
+        if epochs == 1:
+            report = accuracy_report(event.data["correct"] for event in recorder.get_events("match"))
+        else:
+            verdicts = RepeatedScores(epochs)
+            for event in recorder.get_events("match"):
+                verdicts.add(event.sample_id, event.epoch, float(event.data["correct"]))
+            report = verdicts.accuracy_report(reducers)
+        means: dict[str, RunningMean | RepeatedScores] = {}
         for event in recorder.get_events("metrics"):
             for name, value in event.data.items():
                 if isinstance(value, int | float):
-                    means.setdefault(name, RunningMean()).add(value)
-        for name, running in means.items():
-            report[name] = running.mean
-            report[f"{name}_stderr"] = running.standard_error
-            interval = running.interval()
-            report[f"{name}_ci95"] = list(interval) if interval else None
-            report[f"{name}_n"] = running.n
+                    found = means.setdefault(name, RunningMean() if epochs == 1 else RepeatedScores(epochs))
+                    if isinstance(found, RunningMean):
+                        found.add(value)
+                    else:
+                        found.add(event.sample_id, event.epoch, value)
+        for name in sorted(means):
+            report |= means[name].report(name)
         return report
+
+
+def one_or_all(values: list[str]) -> str | list[str]:
+    """The only value, or the list where there are many."""
+    return values[0] if len(values) == 1 else values
 
 
 def build_by_hand(spec: Mapping[str, Any]) -> Any:

@@ -8,12 +8,15 @@ outcomes can be interrupted.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from evalframe.core.executor import Stop
+from evalframe.core.executor import LATER, NOTHING, Source, Stop
 from evalframe.executors.outcomes import POLL_S, Outcomes
+
+LATER_S = 0.02
+"""How soon a worker without an item looks again for one that came back."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +30,18 @@ class CoroutineExecutor:
 
     workers: int = 10
 
-    def map(self, work: Callable[[Any], Any], items: Iterable[Any], stop: Stop) -> Iterator[Any]:
+    def map(self, work: Callable[[Any], Any], items: Source, stop: Stop) -> Iterator[Any]:
         """See `Executor`; `work` is a coroutine function. Tasks that are left behind are cancelled."""
         import asyncio  # here, since it takes longer to import than the rest of the run together
 
-        outcomes, source = Outcomes(), iter(items)
+        outcomes = Outcomes()
 
         async def worker() -> None:
-            while not stop.requested and (item := next(source, NOTHING)) is not NOTHING:
-                outcomes.put(await work(item))
+            while not stop.requested and (item := items.take()) is not NOTHING:
+                if item is LATER:
+                    await asyncio.sleep(LATER_S)
+                else:
+                    outcomes.put(await work(item))
 
         async def crowd() -> None:
             tasks = {asyncio.ensure_future(worker()) for _ in range(self.workers)}
@@ -56,5 +62,23 @@ class CoroutineExecutor:
         return outcomes.drain(1, stop)
 
 
-NOTHING = object()
-"""Stands for "no item left"."""
+_shared: list[Any] = []
+_sharing = threading.Lock()
+
+
+def on_shared_loop(work: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Any]:
+    """
+    Work on one event loop, for threads that wait for it: so evals written as coroutines share a pool of threads with the others, and
+    what they hold (a client, a lock) stays on one loop.
+    """
+    import asyncio
+
+    with _sharing:
+        if not _shared:
+            _shared.append(asyncio.new_event_loop())
+            threading.Thread(target=_shared[0].run_forever, name="evalframe-event-loop", daemon=True).start()
+
+    async def once(item: Any) -> Any:
+        return await work(item)
+
+    return lambda item: asyncio.run_coroutine_threadsafe(once(item), _shared[0]).result()

@@ -5,8 +5,11 @@ Where logs lie and what they are called.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from evalframe.storage import json_text
 
 LOG_DIR = "./evallogs"
 LOG_DIR_VARIABLE = "EVALFRAME_LOG_DIR"
@@ -38,3 +41,29 @@ def log_name(run_id: str, completion_fn: str, eval_name: str) -> str:
 def log_dir(given: str | None, environ: Mapping[str, str]) -> Path:
     """The folder for logs: as given, else as the environment says, else ./evallogs."""
     return Path(given or environ.get(LOG_DIR_VARIABLE) or LOG_DIR).expanduser().absolute()
+
+
+def spec_of(path: Path) -> dict[str, Any] | None:
+    """The run that a log tells of, from its first line alone; None where the file is no log."""
+    try:
+        with path.open("rb") as file:
+            line = json_text.loads(file.readline())
+    except (OSError, ValueError, RecursionError):
+        return None
+    spec = line.get("spec") if isinstance(line, dict) else None
+    return spec if isinstance(spec, dict) else None
+
+
+def logs_in(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The logs in a folder and the runs they tell of, the newest first."""
+
+    def age(path: Path) -> float:
+        try:
+            return -path.stat().st_mtime
+        except OSError:
+            return 0.0
+
+    for path in sorted(folder.glob(f"*{SUFFIX}"), key=age):
+        spec = spec_of(path)
+        if spec is not None:
+            yield path, spec

@@ -7,6 +7,7 @@ No library is needed: the formulas are short. They are checked against scipy in 
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Sequence
 from statistics import NormalDist
 from typing import Any
@@ -176,30 +177,44 @@ def accuracy_report(correct: Iterable[bool]) -> dict[str, Any]:
 
 
 class RunningMean:
-    """A mean and its standard error over numbers that come one by one, none of which is kept."""
+    """
+    A mean and its standard error over numbers that come one by one; eight bytes each.
+
+    They are kept, and summed exactly, so that the order in which they come, which differs from run to run, changes not even the last bit.
+    """
 
     def __init__(self) -> None:
-        self.n = 0
-        self._mean = 0.0
-        self._squares = 0.0
+        self._values = array("d")
 
     def add(self, value: float) -> None:
         """Take one more."""
-        self.n += 1
-        step = value - self._mean
-        self._mean += step / self.n
-        self._squares += step * (value - self._mean)
+        self._values.append(value)
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return len(self._values)
 
     @property
     def mean(self) -> float | None:
         """The mean; None of none."""
-        return self._mean if self.n else None
+        return mean(self._values)
 
     @property
     def standard_error(self) -> float | None:
         """The standard error of the mean; None if n < 2."""
-        return math.sqrt(self._squares / (self.n - 1) / self.n) if self.n >= 2 else None
+        return standard_error(self._values)
 
     def interval(self, level: float = 0.95) -> tuple[float, float] | None:
         """As `mean_interval`; None if n < 2."""
-        return None if (error := self.standard_error) is None else around(self._mean, error, self.n, level)
+        return mean_interval(self._values, level=level)
+
+    def report(self, name: str) -> dict[str, Any]:
+        """The mean by its name, its standard error and interval, and how many numbers it rests on."""
+        found = self.interval()
+        return {
+            name: self.mean,
+            f"{name}_stderr": self.standard_error,
+            f"{name}_ci95": list(found) if found else None,
+            f"{name}_n": self.n,
+        }

@@ -2,14 +2,15 @@
 The log: one JSONL file, readable while the run goes on, and its own checkpoint.
 
 Covers: an event that is encoded the moment it is recorded; a finished sample that is with the kernel before anyone counts it, so that
-`kill -9` costs at most what was in flight; a full disk (whole lines stay, the run is told); memory that does not grow with what was
-recorded but for eight bytes an event.
+`kill -9` costs at most what was in flight; a run that is taken up again in the same file, by one process at a time; a full disk (whole
+lines stay, the run is told); memory that does not grow with what was recorded but for eight bytes an event.
 Does not cover: loss of power, unless `fsync` is asked for.
 """
 
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import threading
 import time
@@ -18,35 +19,37 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from evalframe.core.errors import LogUnavailable
+from evalframe.core.attempts import Attempts
+from evalframe.core.errors import BadLog, LogUnavailable
 from evalframe.core.event import Event
-from evalframe.core.recorder import Recorder, SampleScope
+from evalframe.core.recorder import Earlier, Ended, Recorder, SampleScope
 from evalframe.core.secrets import Secrets
 from evalframe.core.specs import RunSpec
-from evalframe.recorders.attempts import Attempts
 from evalframe.storage import json_text
+from evalframe.storage.event_log import Scan, event_at, events_at, scan
 
 FLUSH_BYTES = 1 << 16
 """Pending bytes that go to the kernel without waiting for a sample's end."""
 FLUSH_S = 1.0
 """Seconds after which they do, looked at whenever something is recorded."""
-CHUNK_BYTES = 1 << 18
 
 
 class JsonlRecorder(Recorder):
     """
-    Stream events to a new file.
+    Stream events to a file.
 
     Args:
-        run_spec: The run; it becomes the file's first line.
-        path: The file. Its folder is made where it is missing; a file that holds anything is never written to.
+        run_spec: The run; it becomes the first line of a new file.
+        path: The file. Its folder is made where it is missing; a file that holds anything is written to only where `resume` says so.
+        resume: What the log says of a process that takes the run up again; None for a new run.
         secrets: What must not be written.
         show_epoch: Whether every event carries its epoch.
         fsync: Whether a finished sample is on the platter, too, before it counts.
         clock: Monotonic seconds.
 
     Raises:
-        LogUnavailable: If the file exists already, or cannot be made.
+        LogUnavailable: If the file exists already, cannot be made, or another process is writing it.
+        BadLog: If the file to be resumed is no log, or cannot be read.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class JsonlRecorder(Recorder):
         run_spec: RunSpec,
         path: str | Path,
         *,
+        resume: Mapping[str, Any] | None = None,
         secrets: Secrets | None = None,
         show_epoch: bool = False,
         fsync: bool = False,
@@ -73,8 +77,32 @@ class JsonlRecorder(Recorder):
         self._written = 0
         self._flushed_at = clock()
         self._fault: LogUnavailable | None = None
-        self._descriptor: int | None = open_new(self.path)
-        self.write_line({"spec": run_spec.to_line()})
+        self._before: Scan | None = None
+        self._descriptor: int | None = open_new(self.path) if resume is None else open_again(self.path)
+        if resume is None:
+            self.write_line({"spec": run_spec.to_line()})
+        else:
+            self._take_up(self._descriptor)
+            self.write_line({"resume": dict(resume)})
+
+    def _take_up(self, descriptor: int | None) -> None:
+        """Read what is there, and cut off the line that a kill has torn."""
+        assert descriptor is not None
+        try:
+            before = self._before = scan(self.path)
+            size = os.fstat(descriptor).st_size
+            if before.spec is not None and before.whole_bytes < size:
+                os.ftruncate(descriptor, before.whole_bytes)
+            elif before.whole_bytes and os.pread(descriptor, 1, before.whole_bytes - 1) != b"\n":
+                before.whole_bytes += os.write(descriptor, b"\n")
+        except OSError as error:
+            os.close(descriptor)
+            raise LogUnavailable(f"cannot take up the log {self.path}: {error.strerror or error}.") from error
+        if before.spec is None:
+            os.close(descriptor)
+            raise BadLog(f"{self.path} is not a log of evalframe: its first line holds no spec.")
+        self._written, self._offsets, self._attempts = before.whole_bytes, before.offsets, before.attempts
+        self._numbers = itertools.count(before.next_event_id)
 
     # ------------------------------------------------------------------ writing
 
@@ -94,12 +122,12 @@ class JsonlRecorder(Recorder):
 
     def begin(self, scope: SampleScope) -> None:
         with self._lock:
-            self._attempts.begin(scope)
+            self._attempts.begin(scope.sample_id, scope.epoch, scope.attempt)
 
     def end(self, scope: SampleScope, data: Mapping[str, Any]) -> None:
         super().end(scope, data)
         with self._lock:
-            self._attempts.end(scope, data["status"])
+            self._attempts.end(scope.sample_id, scope.epoch, scope.attempt, data)
             self._flush()
         if self._fsync and self._descriptor is not None:
             os.fsync(self._descriptor)
@@ -158,6 +186,25 @@ class JsonlRecorder(Recorder):
         self._written = start + torn.rfind(b"\n") + 1
         os.ftruncate(self._descriptor, self._written)
 
+    # ------------------------------------------------------------------ taking a run up again
+
+    def earlier(self) -> Earlier | None:
+        return self._before.earlier if self._before is not None else None
+
+    def ended(self, sample_id: str, epoch: int) -> Ended | None:
+        return self._before.ends.get(self.path, sample_id, epoch) if self._before is not None else None
+
+    def leave_out(self, is_kept: Callable[[str, int], bool]) -> int:
+        if self._before is None:
+            return 0
+        left = [key for key in self._before.ends.keys() if self._before.attempts.has_verdict(*key) and not is_kept(*key)]  # noqa: SIM118
+        if left:
+            with self._lock:
+                for key in left:
+                    self._attempts.leave_out(*key)
+            self.write_line({"resume": {"left_out": left}})
+        return len(left)
+
     # ------------------------------------------------------------------ reading back
 
     def get_events(self, type: str) -> Sequence[Event]:
@@ -191,22 +238,36 @@ class LoggedEvents(Sequence[Event]):
     def __getitem__(self, index: int | slice) -> Event | list[Event]:
         if isinstance(index, slice):
             return list(LoggedEvents(self._path, self._offsets[index]))
-        with self._path.open("rb") as file:
-            file.seek(self._offsets[index])
-            return Event.from_line(json_text.loads(file.readline()))
+        return event_at(self._path, self._offsets[index])
 
     def __iter__(self) -> Iterator[Event]:
-        if not self._offsets:
-            return
-        with self._path.open("rb", buffering=CHUNK_BYTES) as file:
-            for offset in self._offsets:
-                file.seek(offset)
-                yield Event.from_line(json_text.loads(file.readline()))
+        return events_at(self._path, self._offsets) if self._offsets else iter(())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def open_again(path: Path) -> int:
+    """
+    A descriptor of a log that no other process is writing.
+
+    Raises:
+        LogUnavailable: If it cannot be opened, or another process is writing it.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+    except OSError as error:
+        raise LogUnavailable(f"cannot take up the log {path}: {error.strerror or error}.") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise LogUnavailable(
+            f"another process is writing the log {path}: its run goes on.", do="Wait for it, or stop it, before you resume."
+        ) from error
+    return descriptor
 
 
 def open_new(path: Path) -> int:
@@ -230,6 +291,9 @@ def open_new(path: Path) -> int:
         os.close(descriptor)
         raise LogUnavailable(
             f"the log {path} exists already; a log is never overwritten.",
-            do="Choose another name with --record_path, or leave it out: every run then gets a name of its own.",
+            do=(
+                "Take its run up again: add --resume.",
+                "Or choose another name with --record_path, or leave it out: every run then gets a name of its own.",
+            ),
         )
     return descriptor

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evalframe.core.attempts import Attempts
 from evalframe.core.event import Event
 from evalframe.core.recorder import Recorder, SampleScope
 from evalframe.core.specs import RunSpec
-from evalframe.recorders.attempts import Attempts
 from evalframe.storage import json_text
 
 
@@ -43,11 +43,13 @@ class MemoryRecorder(Recorder):
         self.lines.append(json_text.loads(json_text.dumps(line)))
 
     def begin(self, scope: SampleScope) -> None:
-        self._attempts.begin(scope)
+        with self._lock:
+            self._attempts.begin(scope.sample_id, scope.epoch, scope.attempt)
 
     def end(self, scope: SampleScope, data: Mapping[str, Any]) -> None:
         super().end(scope, data)
-        self._attempts.end(scope, data["status"])
+        with self._lock:
+            self._attempts.end(scope.sample_id, scope.epoch, scope.attempt, data)
 
     def get_events(self, type: str) -> Sequence[Event]:
         with self._lock:

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from evalframe.core.event import Event
-from evalframe.core.recorder import Recorder, SampleScope
+from evalframe.core.recorder import Earlier, Ended, Recorder, SampleScope
 
 if TYPE_CHECKING:
     Count = itertools.count[int]
@@ -106,6 +106,15 @@ class TeeRecorder(Recorder):
         with self._stamps.held():  # each recorder makes its own event of it
             self.first.end(scope, data)
             self._tell_all(lambda observer: observer.end(scope, data))
+
+    def earlier(self) -> Earlier | None:
+        return self.first.earlier()
+
+    def ended(self, sample_id: str, epoch: int) -> Ended | None:
+        return self.first.ended(sample_id, epoch)
+
+    def leave_out(self, is_kept: Callable[[str, int], bool]) -> int:
+        return self.first.leave_out(is_kept)
 
     def flush(self) -> None:
         try:

@@ -42,6 +42,7 @@ def report_text(
     status: str,
     reason: str = "",
     seconds: float | None = None,
+    reused: int = 0,
 ) -> str:
     """
     The report of one run.
@@ -54,12 +55,13 @@ def report_text(
         status: "success", "error", "cancelled".
         reason: Why it is no success.
         seconds: How long it took.
+        reused: How many of the samples an earlier process has asked.
     """
     metrics = rows(report)
     parts = [harmless(title)]
     if metrics:
         parts.append(table([as_cells(HEADINGS), *(as_cells(row) for row in metrics)]))
-    facts = [("samples", samples_text(samples, seconds))]
+    facts = [("samples", samples_text(samples, seconds, reused))]
     facts += [("tokens", line) for line in tokens(report.get("usage") or {})]
     facts.append(("status", f"{status}: {reason}" if reason else status))
     facts.append(("log", log_path or "none (dry run)"))
@@ -72,7 +74,7 @@ def as_cells(row: Row) -> list[str]:
     return [row.metric, row.value, row.error, row.interval, row.n]
 
 
-def samples_text(samples: Mapping[str, int], seconds: float | None) -> str:
+def samples_text(samples: Mapping[str, int], seconds: float | None, reused: int = 0) -> str:
     """How many samples ended how, in words; what did not happen is not mentioned."""
     said = [f"{number(samples.get('total', 0))} in all", f"{number(samples.get('completed', 0))} completed"]
     for key, word in (
@@ -83,5 +85,10 @@ def samples_text(samples: Mapping[str, int], seconds: float | None) -> str:
     ):
         if samples.get(key):
             said.append(f"{number(samples[key])} {word}")
+    not_begun = samples.get("total", 0) - sum(samples.get(key, 0) for key in ("completed", "error", "limit", "interrupted"))
+    if not_begun > 0:
+        said.append(f"{number(not_begun)} not begun")
+    if reused:
+        said.append(f"{number(reused)} of them taken from the log")
     took = f" in {seconds:.1f} s" if seconds is not None else ""
     return ", ".join(said) + took

@@ -2,7 +2,8 @@
 The settings of a run. A setting is a field of `RunConfig`, which alone holds its default, flag, environment variable and help.
 
 A value is taken from the command line or the call, else from the environment, else from the eval's spec (`run: {...}`), else from the
-default. What held is in the log.
+default. What held is in the log. A run that is taken up again has the values of its log for whatever bears on results, unless the
+command line or the call says otherwise.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from evalframe.loop import GRACE_S, SEQUENTIAL_VARIABLE, WORKERS, WORKERS_VARIAB
 
 MOST_THREADS = 10_000
 """Beyond it a machine would have to hold more stacks than it can."""
+PARALLEL = 4
+"""Evals of a set at once."""
 YES = frozenset({"1", "true", "yes", "on"})
 NO = frozenset({"0", "false", "no", "off"})
 
@@ -64,6 +67,14 @@ def seconds(value: Any) -> float:
     return number
 
 
+def dollars(value: Any) -> float:
+    """US dollars, more than none."""
+    try:
+        return seconds(value)
+    except ValueError:
+        raise ValueError("a number of US dollars above 0") from None
+
+
 def tolerance(value: Any) -> bool | float:
     """True, false, a share between 0 and 1, or a count."""
     if isinstance(value, bool):
@@ -95,6 +106,16 @@ def anything(value: Any) -> str:
 def texts(value: Any) -> tuple[str, ...]:
     """Several texts."""
     return (str(value),) if isinstance(value, str) or not isinstance(value, list | tuple) else tuple(str(item) for item in value)
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """Several names, parted by commas."""
+    return tuple(name.strip() for text in texts(value) for name in text.split(",") if name.strip())
+
+
+def path_or_newest(value: Any) -> str | bool:
+    """A path, or true for the newest that fits."""
+    return value if isinstance(value, bool) else str(value) or True
 
 
 PYTHON_WORDS = {"True": True, "False": False, "None": None}
@@ -173,7 +194,9 @@ class Setting:
         switch: Whether it is a flag with a --no- twin.
         many: Whether the flag may be given several times.
         flag: How it is spelt, where it is not --name.
+        optional: Whether the flag may stand without a value, which then means "yes".
         bears_on_results: Whether two runs that differ in it may differ in their numbers.
+        may_grow: Whether a run that is taken up again may have more of it, though it bears on results: what there is stays.
     """
 
     help: str
@@ -184,7 +207,9 @@ class Setting:
     switch: bool = False
     many: bool = False
     flag: str | None = None
+    optional: bool = False
     bears_on_results: bool = False
+    may_grow: bool = False
 
 
 def setting(default: Any, read: Callable[[Any], Any], group: str, help: str, **more: Any) -> Any:
@@ -195,7 +220,8 @@ def setting(default: Any, read: Callable[[Any], Any], group: str, help: str, **m
     return dataclasses.field(default=default, metadata=metadata)
 
 
-RUN, MODEL, LOG, ERRORS, SCREEN, HTTP = "what is run", "the model", "the log", "errors and limits", "the screen", "sending events elsewhere"
+RUN, MODEL, LOG, ERRORS, LIMITS = "what is run", "the model", "the log", "errors", "limits (a sample that reaches one is cut, and graded)"
+SCREEN, HTTP = "the screen", "sending events elsewhere"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,9 +233,25 @@ class RunConfig:
         metavar="NAME=VALUE,...", bears_on_results=True,
     )  # fmt: skip
     max_samples: int | None = setting(
-        None, whole(1), RUN, "Ask this many samples at most; the same ones in every run.", metavar="N", bears_on_results=True
+        None,
+        whole(1),
+        RUN,
+        "Ask this many samples at most; the same ones in every run.",
+        metavar="N",
+        bears_on_results=True,
+        may_grow=True,
     )
     seed: int = setting(20220722, whole(0), RUN, "Source of all randomness inside samples.", metavar="N", bears_on_results=True)
+    epochs: int = setting(
+        1, whole(1), RUN, "Ask each sample this many times, each time with other randomness.", variable="EVALFRAME_EPOCHS", metavar="N",
+        bears_on_results=True, may_grow=True,
+    )  # fmt: skip
+    epochs_reducer: tuple[str, ...] = setting(
+        ("mean",), names, RUN,
+        "What else than their mean to report of a sample's epochs: median, mode, max, at_least_2, pass_at_2, pass_2 (for 2 any number "
+        "up to epochs); several parted by commas.",
+        variable="EVALFRAME_EPOCHS_REDUCER", metavar="NAME,...",
+    )  # fmt: skip
     registry_path: tuple[str, ...] = setting(
         (), texts, RUN, "A registry of your own beside the bundled one; may be given several times.", metavar="DIR", many=True
     )
@@ -229,10 +271,20 @@ class RunConfig:
     )
     max_total_retry_s: float = setting(900.0, seconds, MODEL, "Seconds that all tries of one call may take together.", metavar="SECONDS")
     cache: bool = setting(
-        True, boolean, MODEL, "Accepted as in openai/evals, where it does nothing; here, too, no answer is reused yet.", switch=True
-    )
+        False, boolean, MODEL, "Take answers that the same question got before from a cache on this machine.",
+        variable="EVALFRAME_CACHE", switch=True,
+    )  # fmt: skip
+    cache_dir: str | None = setting(
+        None, text, MODEL, "Folder of that cache, which naming it switches on (default: ~/.cache/evalframe/answers).",
+        variable="EVALFRAME_ANSWER_CACHE_DIR", metavar="DIR",
+    )  # fmt: skip
 
     record_path: str | None = setting(None, text, LOG, "The log's file; it must not exist yet.", metavar="FILE")
+    resume: str | bool = setting(
+        False, path_or_newest, LOG,
+        "Take up the run of this log: ask only what is missing, has failed or has changed; without a path, the newest log that fits.",
+        metavar="LOG", optional=True,
+    )  # fmt: skip
     log_dir: str | None = setting(
         None, text, LOG, "Folder for logs whose file is not named (default: ./evallogs).", variable=LOG_DIR_VARIABLE, metavar="DIR"
     )
@@ -252,10 +304,48 @@ class RunConfig:
     fail_on_error: bool | float = setting(
         True, tolerance, ERRORS,
         "When errors fail the run: true (any), false (never), more than a share (0.1), or more than so many samples (5).",
-        metavar="RULE",
+        variable="EVALFRAME_FAIL_ON_ERROR", metavar="RULE",
     )  # fmt: skip
-    continue_on_fail: bool = setting(True, boolean, ERRORS, "Ask every sample even when the run has failed already.", switch=True)
+    continue_on_fail: bool = setting(
+        True, boolean, ERRORS, "Ask every sample even when the run has failed already.", variable="EVALFRAME_CONTINUE_ON_FAIL", switch=True
+    )
+    retry_on_error: int = setting(
+        0, whole(0), ERRORS, "More attempts for a sample that ended in error, each at the back of the queue.",
+        variable="EVALFRAME_RETRY_ON_ERROR", metavar="N",
+    )  # fmt: skip
+    score_on_error: bool = setting(
+        False, boolean, ERRORS, "Count a sample that ended in error as wrong, instead of leaving it out of the metrics.",
+        variable="EVALFRAME_SCORE_ON_ERROR", switch=True,
+    )  # fmt: skip
     grace_s: float = setting(GRACE_S, seconds, ERRORS, "Seconds that samples in flight get after a first Ctrl-C.", metavar="SECONDS")
+
+    message_limit: int | None = setting(
+        None, whole(1), LIMITS, "Messages of a sample's conversation, answers included.", metavar="N", bears_on_results=True
+    )
+    turn_limit: int | None = setting(None, whole(1), LIMITS, "Answers of models to a sample.", metavar="N", bears_on_results=True)
+    token_limit: int | None = setting(None, whole(1), LIMITS, "Input and output tokens for a sample.", metavar="N", bears_on_results=True)
+    time_limit: float | None = setting(
+        None, seconds, LIMITS, "Seconds for a sample, waiting included.", metavar="SECONDS", bears_on_results=True
+    )
+    working_limit: float | None = setting(
+        None,
+        seconds,
+        LIMITS,
+        "Seconds for a sample, without waiting for rate limits and back-off.",
+        metavar="SECONDS",
+        bears_on_results=True,
+    )
+    cost_limit: float | None = setting(
+        None, dollars, LIMITS, "US dollars for a sample; every model needs a price.", metavar="USD", bears_on_results=True
+    )
+    max_cost: float | None = setting(
+        None,
+        dollars,
+        LIMITS,
+        "US dollars for the whole run: past them no sample is begun; the run can be resumed with more.",
+        metavar="USD",
+    )
+    max_total_tokens: int | None = setting(None, whole(1), LIMITS, "Input and output tokens for the whole run, likewise.", metavar="N")
 
     show_progress: str = setting(
         "auto",
@@ -285,7 +375,13 @@ class RunConfig:
         return {item.name: item.metadata["setting"] for item in dataclasses.fields(cls)}
 
     @classmethod
-    def resolve(cls, given: Mapping[str, Any], environ: Mapping[str, str], asked_for: Mapping[str, Any] | None = None) -> RunConfig:
+    def resolve(
+        cls,
+        given: Mapping[str, Any],
+        environ: Mapping[str, str],
+        asked_for: Mapping[str, Any] | None = None,
+        logged: Mapping[str, Any] | None = None,
+    ) -> RunConfig:
         """
         The settings that hold.
 
@@ -293,6 +389,7 @@ class RunConfig:
             given: By the command line or the call; None counts as not given.
             environ: The environment.
             asked_for: By the eval's spec.
+            logged: By the log of the run that is taken up again: whatever of it bears on results holds, where nothing is given.
 
         Raises:
             Faults: Names that are no settings, and values that settings do not take.
@@ -301,19 +398,21 @@ class RunConfig:
         for source, where in ((asked_for or {}, 'the eval\'s "run:"'), (given, "")):
             faults += [unknown_setting(name, settings, where) for name in source if name not in settings]
         for name, known in settings.items():
-            variable = environ.get(known.variable or "")
-            for value, where in (
-                (given.get(name), known.flag or f"--{name}"),
-                (variable or None, str(known.variable)),
-                ((asked_for or {}).get(name), f'"{name}" in the eval\'s "run:"'),
-            ):
+            value, where = given.get(name), known.flag or f"--{name}"
+            if value is None and logged is not None and known.bears_on_results and name in logged:
+                value, where = logged[name], f'"{name}" in the log'
                 if value is None:
                     continue
-                try:
-                    values[name] = known.read(value)
-                except ValueError as error:
-                    faults.append(BadSetting(f'{where} takes {error}, not "{value}".'))
-                break
+            if value is None and environ.get(known.variable or ""):
+                value, where = environ[known.variable or ""], str(known.variable)
+            if value is None:
+                value, where = (asked_for or {}).get(name), f'"{name}" in the eval\'s "run:"'
+            if value is None:
+                continue
+            try:
+                values[name] = known.read(value)
+            except ValueError as error:
+                faults.append(BadSetting(f'{where} takes {error}, not "{value}".'))
         if faults:
             raise faults[0] if len(faults) == 1 else Faults(faults)
         return cls(**values)

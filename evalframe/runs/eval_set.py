@@ -1,29 +1,37 @@
 """
-Several evals, one after the other, in this process; what succeeded is not run again.
+Several evals in this process, over one crew of workers; what succeeded is not run again, and what did not is taken up where it ended.
 
-Beside the logs lies a file of what has succeeded, one JSON line an eval. An eval is taken as done if the same completion function was
-asked the same with the same settings, and neither its log is gone nor its data has changed.
+Beside the logs lies the set's ledger, one JSON line for each run that began and each that succeeded. A run counts for an eval if the
+same completion function was asked the same with the same settings.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import math
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evalframe.core.errors import BadLog, EvalframeError, LogUnavailable
+from evalframe.core.errors import BadLog, EvalFailed, EvalframeError, LogUnavailable, described
+from evalframe.core.executor import Stop
 from evalframe.core.specs import EvalSpec
 from evalframe.logs.find import log_dir, safe
 from evalframe.logs.run_log import RunLog
-from evalframe.loop import Observer
+from evalframe.loop import Crew, Observer
 from evalframe.registry.registry import Registry
-from evalframe.runs.config import RunConfig
+from evalframe.runs.config import PARALLEL, RunConfig
 from evalframe.runs.prepare import Prepared
 from evalframe.runs.run import CANCELLED, SUCCESS, RunResult, run_eval
+
+logger = logging.getLogger("evalframe")
+
+LEDGER_SUFFIX = ".set.jsonl"
 
 
 @dataclass
@@ -33,12 +41,14 @@ class SetMember:
 
     Args:
         eval_name: Its name.
+        number: Its place in the set, from 1.
         result: What it came to, if it was run now.
         done_before: The log of an earlier run that counts, if there is one.
         error: Why it could not begin, if it could not.
     """
 
     eval_name: str
+    number: int
     result: RunResult | None = None
     done_before: RunLog | None = None
     error: EvalframeError | None = None
@@ -75,9 +85,9 @@ class SetMember:
         return self.eval_name, status, shown, str(samples.get("total", "")), str(samples.get("error", ""))
 
 
-class Done:
+class Ledger:
     """
-    The file of what has succeeded.
+    The file of what was begun and what has succeeded.
 
     Args:
         path: The file.
@@ -85,6 +95,7 @@ class Done:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = threading.Lock()
 
     def logs(self) -> dict[str, Path]:
         """The latest log by fingerprint."""
@@ -99,14 +110,19 @@ class Done:
                 continue  # a line torn by a crash: that eval is run again
         return found
 
-    def add(self, fingerprint: str, member: SetMember) -> None:
-        """Keep that an eval has succeeded."""
-        if member.result is None or member.result.log_path is None:
+    def add(self, eval_name: str, fingerprint: str, log: Path | None) -> None:
+        """
+        Keep that a run has begun, before it asks anything.
+
+        Raises:
+            LogUnavailable: If it cannot be written.
+        """
+        if log is None:
             return
-        entry = {"eval": member.eval_name, "fingerprint": fingerprint, "log": str(member.result.log_path)}
+        entry = {"eval": eval_name, "fingerprint": fingerprint, "log": str(log)}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8") as file:
+            with self._lock, self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(entry) + "\n")
         except OSError as error:
             raise LogUnavailable(
@@ -119,9 +135,10 @@ def run_set(
     eval_set: str,
     *,
     resume: bool = True,
-    exit_on_error: bool = True,
+    exit_on_error: bool = False,
+    parallel: int = PARALLEL,
     registry: Registry | None = None,
-    observer: Callable[[], Observer | None] = lambda: None,
+    observer: Callable[[str], Observer | None] = lambda _name: None,
     on_member: Callable[[int, int, EvalSpec], None] = lambda _number, _total, _spec: None,
     on_start: Callable[[Prepared], None] | None = None,
     **settings: Any,
@@ -132,10 +149,11 @@ def run_set(
     Args:
         completion_fn: Who is asked.
         eval_set: Name of the set.
-        resume: Whether evals that have succeeded before are left out.
-        exit_on_error: Whether to stop after the first that does not succeed.
+        resume: Whether evals that have succeeded before are left out, and others are taken up where they ended.
+        exit_on_error: Whether to begin no further eval after the first that does not succeed.
+        parallel: Evals at once; they share the workers, the earlier ones first.
         registry: Where names are looked up.
-        observer: Makes the observer of each run.
+        observer: Makes the observer of each run, from the eval's name.
         on_member: Told before each eval: its number, of how many, its spec.
         on_start: See `run_eval`.
         settings: See `RunConfig`.
@@ -144,33 +162,88 @@ def run_set(
         EvalframeError: If the set cannot begin.
     """
     config = RunConfig.resolve(settings, os.environ)
-    if registry is None:
-        registry = Registry()
+    registry = registry if registry is not None else Registry()
     registry.add_registry_paths(config.registry_path)
     specs = registry.evals_of_set(eval_set)
-    done = Done(log_dir(config.log_dir, {}) / f"{safe(eval_set)}_{safe(completion_fn)[:80]}.done.jsonl")
-    logs = done.logs() if resume else {}
-    for number, spec in enumerate(specs, 1):
-        mark = fingerprint(completion_fn, spec, config)
-        before = still_good(logs.get(mark))
-        if before is not None:
-            yield SetMember(spec.key, done_before=before)
-            continue
-        on_member(number, len(specs), spec)
-        member = SetMember(spec.key)
+    ledger = Ledger(log_dir(config.log_dir, {}) / f"{safe(eval_set)}_{safe(completion_fn)[:80]}{LEDGER_SUFFIX}")
+    crew = Crew.of(workers=config.threads, parallel=parallel, sequential=config.sequential)
+    given = {**settings, "registry_path": None, "record_path": None}
+    run = SetRun(completion_fn, config, registry, ledger, ledger.logs() if resume else {}, crew, observer, on_start, given)
+    stop, left = Stop(), {number: spec.key for number, spec in enumerate(specs, 1)}
+
+    def member(numbered: tuple[int, EvalSpec]) -> SetMember:
+        number, spec = numbered
+        return run.done_before(number, spec) or run.member(number, spec, lambda: on_member(number, len(specs), spec))
+
+    for ended in crew.each(member, enumerate(specs, 1), stop):
+        del left[ended.number]
+        if exit_on_error and not ended.succeeded:
+            stop.request(grace_s=math.inf)
+        yield ended
+    for number, eval_name in left.items():
+        yield SetMember(eval_name, number)
+
+
+@dataclass(frozen=True)
+class SetRun:
+    """
+    A set that is being run; see `run_set`.
+
+    Args:
+        logs: The latest log by fingerprint; empty where nothing is taken up.
+        settings: Of each run.
+    """
+
+    completion_fn: str
+    config: RunConfig
+    registry: Registry
+    ledger: Ledger
+    logs: Mapping[str, Path]
+    crew: Crew
+    observer: Callable[[str], Observer | None]
+    on_start: Callable[[Prepared], None] | None
+    settings: Mapping[str, Any]
+
+    def done_before(self, number: int, spec: EvalSpec) -> SetMember | None:
+        """An eval that has succeeded before."""
+        before = still_good(self.logs.get(fingerprint(self.completion_fn, spec, self.config)))
+        return SetMember(spec.key, number, done_before=before) if before is not None else None
+
+    def member(self, number: int, spec: EvalSpec, begins: Callable[[], None]) -> SetMember:
+        """Run one eval: from where its log ended, if it has one that can be taken up."""
+        member, mark = SetMember(spec.key, number), fingerprint(self.completion_fn, spec, self.config)
+        log = self.logs.get(mark)
+        begins()
         try:
-            member.result = run_eval(
-                completion_fn, spec, registry=registry, observer=observer(), on_start=on_start,
-                **{**settings, "registry_path": None, "record_path": None},
-            )  # fmt: skip
+            if log is not None and log.exists():
+                try:
+                    member.result = self._run(number, spec, mark, resume=str(log))
+                except BadLog as error:
+                    logger.info("%s begins anew: %s", spec.key, error)
+            if member.result is None:
+                member.result = self._run(number, spec, mark)
         except EvalframeError as error:
             member.error = error
-        if member.succeeded:
-            done.add(mark, member)
-        yield member
-        if member.was_cancelled or (exit_on_error and not member.succeeded):
-            yield from (SetMember(left.key) for left in specs[number:])
-            return
+        except Exception as error:
+            logger.debug("an eval of the set raised", exc_info=True)
+            member.error = EvalFailed(f"{spec.key} could not be run: {described(error)}.")
+        return member
+
+    def _run(self, number: int, spec: EvalSpec, mark: str, **more: Any) -> RunResult:
+        def begin(prepared: Prepared) -> None:
+            self.ledger.add(spec.key, mark, prepared.log_path)
+            if self.on_start is not None:
+                self.on_start(prepared)
+
+        return run_eval(
+            self.completion_fn,
+            spec,
+            registry=self.registry,
+            observer=self.observer(spec.key),
+            on_start=begin,
+            crew=self.crew.ranked(number),
+            **{**self.settings, **more},
+        )
 
 
 def fingerprint(completion_fn: str, spec: EvalSpec, config: RunConfig) -> str:

@@ -13,18 +13,55 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from evalframe.core.completion import CompletionFn
 from evalframe.core.errors import BadSetting, EvalFailed, EvalframeError, Faults, LogUnavailable, described
+from evalframe.core.price import Prices
+from evalframe.core.recorder import Recorder
 from evalframe.core.secrets import Secrets
 from evalframe.core.specs import CompletionFnSpec, EvalSpec, RunSpec
 from evalframe.eval import Eval
 from evalframe.logs.find import log_dir, log_name
+from evalframe.logs.run_log import RunLog
+from evalframe.loop import Crew, Loop
 from evalframe.registry.env import read_env
 from evalframe.registry.registry import Registry
 from evalframe.runs.config import RunConfig, texts
 from evalframe.runs.provenance import data_facts, provenance
+from evalframe.runs.resume import check_agreement, resume_line, resumed_log, secrets_missing
+
+
+class Answers(Protocol):
+    """A cache of answers."""
+
+    def wrap(self, function: CompletionFn) -> CompletionFn:
+        """The function, which asks nobody what was answered before."""
+        ...
+
+    def notices(self) -> list[str]:
+        """What a person should know of it at the end of a run."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class Source(Protocol):
+    """A log whose answers a run stands on."""
+
+    def told(self) -> dict[str, Any]:
+        """What the new log says of it."""
+        ...
+
+    def holds(self, index: int, epoch: int) -> bool:
+        """Whether it tells of this sample; others are not asked."""
+        ...
+
+    def compared(self, recorder: Recorder) -> dict[str, Any]:
+        """What the new run's verdicts are beside its own, for the report."""
+        ...
 
 
 @dataclass
@@ -37,6 +74,14 @@ class Prepared:
     run_spec: RunSpec
     secrets: Secrets
     log_path: Path | None
+    loop: Loop
+    functions: Sequence[CompletionFn]
+    prices: Prices
+    answers: Answers | None = None
+    """The cache, where one is used."""
+    source: Source | None = None
+    resume: Mapping[str, Any] | None = None
+    """What the log is told of this process, where it takes up a run."""
 
 
 def prepare(
@@ -45,9 +90,19 @@ def prepare(
     *,
     registry: Registry | None,
     settings: Mapping[str, Any],
+    crew: Crew | None = None,
+    source: Source | None = None,
 ) -> Prepared:
     """
     Check everything that needs no model.
+
+    Args:
+        completion_fn: As for `run_eval`.
+        eval: Likewise.
+        registry: Likewise.
+        settings: Likewise.
+        crew: What this run shares with others.
+        source: The log whose answers this run stands on.
 
     Raises:
         EvalframeError: One fault, or `Faults` with all of them.
@@ -57,8 +112,12 @@ def prepare(
     registry = registry if registry is not None else Registry()
     faults.of(lambda: registry.add_registry_paths(texts(settings.get("registry_path") or ())))
     spec = eval if isinstance(eval, EvalSpec) else faults.of(lambda: registry.get_eval(eval))
-    config = faults.of(lambda: RunConfig.resolve(settings, os.environ, spec.run if spec else None)) if early else None
     secrets = Secrets.from_environment(os.environ)
+    log = faults.of(lambda: log_to_resume(early, completion_fn, full_name(spec.key))) if early and spec else None
+    if log is not None:
+        for fault in secrets_missing(log, settings):
+            faults.add(fault)
+    config = faults.of(lambda: RunConfig.resolve(settings, os.environ, spec.run if spec else None, log and log.settings)) if early else None
     names, functions, who = ask_whom(completion_fn, registry, config, secrets, faults)
     if spec is None or config is None:
         raise faults.all()
@@ -67,7 +126,57 @@ def prepare(
     built = faults.of(lambda: registry.make_eval(spec, functions, seed=config.seed, name=name, extra=config.extra_eval_params))
     if built is not None:
         faults.of(partial(checked, built))
-    if not config.dry_run:
+    answers = faults.of(partial(kept_answers, config, registry)) if functions and not faults else None
+    if answers is not None and built is not None:
+        functions = built.completion_fns = [answers.wrap(function) for function in functions]
+    loop = faults.of(lambda: Loop.compose(config.to_dict(), prices=registry.price_of, crew=crew, mask=secrets.mask))
+    check_settings(config, functions, names, registry.price_of, faults)
+    if faults or built is None or loop is None:
+        raise faults.all()
+    run_spec = make_run_spec(config, spec, name, names, who, built, secrets)
+    if source is not None:
+        run_spec.run_config = {**run_spec.run_config, "source": source.told()}
+        loop.holds = source.holds
+    prepared = Prepared(config, spec, built, run_spec, secrets, None, loop, functions, registry.price_of, answers, source)
+    if log is not None:
+        changed = check_agreement(log, config, run_spec)
+        prepared.run_spec, prepared.log_path, prepared.resume = RunSpec.from_line(log.spec), log.path, resume_line(changed, run_spec)
+    elif not config.dry_run:
+        prepared.log_path = log_path(config, run_spec)
+    return prepared
+
+
+def log_to_resume(config: RunConfig, completion_fn: str | CompletionFn | Sequence[str | CompletionFn], eval_name: str) -> RunLog | None:
+    """
+    The log of the run that is taken up, if one is.
+
+    Raises:
+        EvalframeError: If it cannot be found, or be taken up.
+    """
+    if not config.resume:
+        return None
+    if config.dry_run:
+        raise BadSetting("--dry-run keeps no log, so there is none to --resume.", do="Leave one of them out.")
+    names = [item if isinstance(item, str) else name_of(item) for item in wanted(completion_fn)]
+    return resumed_log(config.resume, record_path=config.record_path, folder=log_dir(config.log_dir, {}), names=names, eval_name=eval_name)
+
+
+def kept_answers(config: RunConfig, registry: Registry) -> Answers | None:
+    """
+    The cache that the settings ask for.
+
+    Raises:
+        BadSetting: If it cannot be used.
+    """
+    if not config.cache and not config.cache_dir:
+        return None
+    cache: Answers = registry.build("evalframe.completion_fns.cached:AnswersKept", folder=config.cache_dir)
+    return cache
+
+
+def check_settings(config: RunConfig, functions: Sequence[CompletionFn], names: Sequence[str], prices: Prices, faults: Collector) -> None:
+    """Collect what does not go together, and what is missing for it."""
+    if not config.dry_run and not config.resume:
         faults.of(partial(check_log_place, Path(config.record_path or log_dir(config.log_dir, {}) / "log").expanduser().absolute()))
     if config.http_run and not config.http_run_url:
         faults.add(BadSetting("--http-run needs to know where to.", do="Say --http-run-url URL."))
@@ -75,11 +184,20 @@ def prepare(
         faults.add(
             BadSetting("--dry-run keeps no log, and --http-run needs one for what cannot be delivered.", do="Leave one of them out.")
         )
-    if faults or built is None:
-        raise faults.all()
-    run_spec = make_run_spec(config, spec, name, names, who, built, secrets)
-    path = None if config.dry_run else log_path(config, run_spec)
-    return Prepared(config, spec, built, run_spec, secrets, path)
+    if config.cost_limit is None and config.max_cost is None:
+        return
+    for function, name in zip(functions, names, strict=False):
+        model = getattr(function, "model", None)
+        if not isinstance(model, str) or faults.of(partial(prices, model)) is None:
+            faults.add(
+                BadSetting(
+                    f"a limit on cost is set, but {name if model is None else f'the model {model}'} has no price.",
+                    do=(
+                        "Give it one: models/NAME.yaml in a registry of your own, see docs/limits.md.",
+                        "Or limit tokens: --token_limit, --max_total_tokens.",
+                    ),
+                )
+            )
 
 
 def checked(built: Eval) -> None:
@@ -135,17 +253,16 @@ def ask_whom(
     faults: Collector,
 ) -> tuple[list[str], list[CompletionFn], list[dict[str, Any]]]:
     """The names, the completion functions, and what the log says of them."""
-    wanted = [asked] if isinstance(asked, str) or callable(asked) else list(asked)
-    wanted = [part for item in wanted for part in (map(str.strip, item.split(",")) if isinstance(item, str) else [item])]
-    if "" in wanted:
+    those = wanted(asked)
+    if "" in those:
         faults.add(BadSetting("the name of a completion function is empty.", do="What there is: evalframe list completion_fns"))
-        wanted = [item for item in wanted if item != ""]
+        those = [item for item in those if item != ""]
     defaults = run_wide(config) if config else {}
     extra = dict(config.completion_args) if config else {}
     names, functions, told = [], [], []
-    for item in wanted:
+    for item in those:
         if not isinstance(item, str):
-            names.append(getattr(item, "__name__", type(item).__name__))
+            names.append(name_of(item))
             functions.append(item)
             told.append({"class": f"{type(item).__module__}:{type(item).__qualname__}", "args": {}})
             continue
@@ -159,6 +276,17 @@ def ask_whom(
         if made is not None:
             functions.append(made)
     return names, functions, told
+
+
+def wanted(asked: str | CompletionFn | Sequence[str | CompletionFn]) -> list[str | CompletionFn]:
+    """Each completion function that is asked for; a text may name several, parted by commas."""
+    items = [asked] if isinstance(asked, str) or callable(asked) else list(asked)
+    return [part for item in items for part in (map(str.strip, item.split(",")) if isinstance(item, str) else [item])]
+
+
+def name_of(function: CompletionFn) -> str:
+    """How a callable is called."""
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def run_wide(config: RunConfig) -> dict[str, Any]:
@@ -189,6 +317,7 @@ def make_run_spec(
     base, split = name.split(".")[:2]
     run_config = {
         **config.to_dict(),
+        "registry_path": [str(Path(path).expanduser().absolute()) for path in config.registry_path],
         "completion_args": secrets.mask_arguments(config.completion_args),
         "extra_eval_params": secrets.mask_arguments(config.extra_eval_params),
         "completion_fns": [{**one, "args": secrets.mask_arguments(one["args"])} for one in who],

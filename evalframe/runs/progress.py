@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, TextIO
 
 from evalframe.core.errors import BadSetting
-from evalframe.loop import SampleCounts
+from evalframe.core.tally import SampleCounts
 from evalframe.runs.config import NO, YES
 
 LINE_EVERY_S = 10.0
@@ -31,10 +31,12 @@ class Bar:
 
     Args:
         stream: Where it is drawn.
+        name: What is run, where several runs go on at once.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, name: str = "") -> None:
         self._stream = stream
+        self._name = name
         self._bar: Any = None
         self._shown = SampleCounts()
 
@@ -42,7 +44,7 @@ class Bar:
         """See `Observer`."""
         from tqdm import tqdm
 
-        self._bar = tqdm(total=total, unit="sample", file=self._stream, dynamic_ncols=True, leave=True)
+        self._bar = tqdm(total=total, unit="sample", desc=self._name or None, file=self._stream, dynamic_ncols=True, leave=True)
 
     def ended(self, counts: SampleCounts) -> None:
         """See `Observer`."""
@@ -67,10 +69,12 @@ class Lines:
 
     Args:
         stream: Where they are written.
+        name: What is run, where several runs go on at once.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, name: str = "") -> None:
         self._stream = stream
+        self._name = f"{name}: " if name else ""
         self._said_at = 0.0
         self._counts = SampleCounts()
 
@@ -96,17 +100,18 @@ class Lines:
     def _say(self) -> None:
         counts = self._counts
         errors = f", {counts.error} of them in error" if counts.error else ""
-        print(f"{counts.ended} of {counts.total} samples done{errors}", file=self._stream, flush=True)
+        print(f"{self._name}{counts.ended} of {counts.total} samples done{errors}", file=self._stream, flush=True)
         self._said_at = time.monotonic()
 
 
-def progress(show: str, stream: TextIO | None = None) -> Bar | Lines | None:
+def progress(show: str, stream: TextIO | None = None, *, name: str = "") -> Bar | Lines | None:
     """
     Who shows progress.
 
     Args:
         show: "auto", or a yes or a no.
         stream: stderr, unless told otherwise.
+        name: What is run, where several runs go on at once.
 
     Raises:
         BadSetting: If `show` is none of these.
@@ -117,4 +122,4 @@ def progress(show: str, stream: TextIO | None = None) -> Bar | Lines | None:
         return None
     if choice not in YES and choice != "auto":
         raise BadSetting(f'show_progress takes auto, true or false, not "{show}".')
-    return Bar(stream) if stream.isatty() else Lines(stream)
+    return Bar(stream, name) if stream.isatty() else Lines(stream, name)

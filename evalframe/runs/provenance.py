@@ -15,12 +15,13 @@ FORMAT = 1
 
 
 def provenance(folder: Path | None = None) -> dict[str, Any]:
-    """Format, version, Python, platform, and the git commit of the folder the run was started in."""
+    """Format, version, Python, platform, the folder the run was started in, and its git commit."""
     return {
         "format": FORMAT,
         "version": own_version(),
         "python": platform.python_version(),
         "platform": platform.platform(),
+        "folder": str(folder or Path.cwd()),
         "git_commit": git_commit(folder or Path.cwd()),
     }
 

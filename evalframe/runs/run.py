@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import math
+import shlex
 import sys
 import time
 import traceback
@@ -14,20 +15,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evalframe.core.completion import CompletionFn
+from evalframe.core.completion import CompletionFn, Usage
 from evalframe.core.errors import EvalFailed, EvalframeError, LogUnavailable, described
 from evalframe.core.event import Event
+from evalframe.core.price import Prices
 from evalframe.core.recorder import Recorder
 from evalframe.core.specs import EvalSpec, RunSpec
+from evalframe.core.tally import SampleCounts, Tally
 from evalframe.eval import Eval
-from evalframe.loop import Loop, Observer, SampleCounts, Tally
+from evalframe.loop import Crew, Loop, Observer
 from evalframe.recorders.console import ConsoleRecorder
 from evalframe.recorders.http import HttpRecorder
 from evalframe.recorders.jsonl import JsonlRecorder
 from evalframe.recorders.memory import MemoryRecorder
 from evalframe.recorders.tee import TeeRecorder
 from evalframe.registry.registry import Registry
-from evalframe.runs.prepare import Prepared, prepare
+from evalframe.runs.prepare import Prepared, Source, prepare
 
 logger = logging.getLogger("evalframe")
 
@@ -52,6 +55,7 @@ class RunResult:
         recorder: Who remembers the events.
         seconds: How long it took.
         errors: Messages of samples' errors, and how often each.
+        reused: Samples that an earlier process of the run has asked.
         notices: What else a person should read.
     """
 
@@ -65,7 +69,14 @@ class RunResult:
     recorder: Recorder = field(repr=False)
     seconds: float = 0.0
     errors: Mapping[str, int] = field(default_factory=dict)
+    reused: int = 0
     notices: tuple[str, ...] = ()
+
+    @property
+    def can_be_resumed(self) -> bool:
+        """Whether there is something left that a resumed run would ask."""
+        counts = self.counts
+        return self.log_path is not None and self.status != SUCCESS and counts.completed + counts.limit < counts.total
 
     def events(self, type: str) -> Sequence[Event]:
         """The events of a type that count."""
@@ -90,10 +101,12 @@ def run_eval(
     registry: Registry | None = None,
     observer: Observer | None = None,
     on_start: Callable[[Prepared], None] | None = None,
+    crew: Crew | None = None,
+    source: Source | None = None,
     **settings: Any,
 ) -> RunResult:
     """
-    Run an eval.
+    Run an eval, or take its run up again with `resume=`.
 
     Args:
         completion_fn: Who is asked: a name, several parted by commas, a callable, or a list of these.
@@ -101,6 +114,8 @@ def run_eval(
         registry: Where names are looked up; by default the bundled registry, one's own and `registry_path`.
         observer: Who is told of each sample's end, such as a progress bar.
         on_start: Called once everything is checked and before the first request.
+        crew: What this run shares with others that go on beside it.
+        source: The log whose answers this run stands on.
         settings: See `RunConfig`.
 
     Returns:
@@ -109,7 +124,7 @@ def run_eval(
     Raises:
         EvalframeError: If the run cannot begin. Every fault that can be found without asking a model is told at once.
     """
-    prepared = prepare(completion_fn, eval, registry=registry, settings=settings)
+    prepared = prepare(completion_fn, eval, registry=registry, settings=settings, crew=crew, source=source)
     recorder, log, delivery = open_recorder(prepared)
     if on_start:
         on_start(prepared)
@@ -117,6 +132,8 @@ def run_eval(
         return conduct(prepared, recorder, log, delivery, observer=observer)
     finally:
         recorder.close()
+        if prepared.answers is not None:
+            prepared.answers.close()
 
 
 def open_recorder(prepared: Prepared) -> tuple[Recorder, Recorder, HttpRecorder | None]:
@@ -126,7 +143,14 @@ def open_recorder(prepared: Prepared) -> tuple[Recorder, Recorder, HttpRecorder 
     if prepared.log_path is None:
         first = MemoryRecorder(run_spec)
     else:
-        first = JsonlRecorder(run_spec, prepared.log_path, secrets=prepared.secrets, fsync=config.fsync)
+        first = JsonlRecorder(
+            run_spec,
+            prepared.log_path,
+            resume=prepared.resume,
+            secrets=prepared.secrets,
+            show_epoch=config.epochs > 1,
+            fsync=config.fsync,
+        )
     observers: list[Recorder] = []
     delivery = None
     if config.dry_run and config.dry_run_logging:
@@ -147,33 +171,30 @@ def conduct(
     prepared: Prepared, recorder: Recorder, log: Recorder, delivery: HttpRecorder | None, *, observer: Observer | None
 ) -> RunResult:
     """Run the eval and write its report, whatever happens."""
-    config, asked = prepared.config, prepared.eval
-    loop = asked.loop = Loop.compose(
-        workers=config.threads,
-        sequential=config.sequential,
-        max_samples=config.max_samples,
-        fail_on_error=config.fail_on_error,
-        continue_on_fail=config.continue_on_fail,
-        observer=observer,
-        grace_s=config.grace_s,
-        mask=prepared.secrets.mask,
-    )
+    asked, loop = prepared.eval, prepared.loop
+    asked.loop, loop.observer = loop, observer
+    if prepared.log_path is not None:
+        loop.interrupt.last_words = f"stopped at once. To go on: {resume_command(prepared.log_path)}"
     started = time.monotonic()
     with loop.interrupt.listening():
         report, failure = attempted(asked, recorder, prepared)
-        report = completed_report(report, loop.tally)
+        report = completed_report(report, loop, prepared.prices)
+        if prepared.source is not None and not failure:
+            report |= prepared.source.compared(recorder)
         status, reason = verdict(report, loop, failure)
         result = RunResult(
             report=report,
             status=status,
             counts=loop.tally.counts,
             reason=one_line(reason),
-            exit_code=loop.interrupt.exit_code or (0 if status == SUCCESS else 1),
+            exit_code=(loop.interrupt.exit_code if status == CANCELLED else None) or (0 if status == SUCCESS else 1),
             log_path=prepared.log_path,
             run_spec=prepared.run_spec,
             recorder=recorder,
             seconds=time.monotonic() - started,
             errors={loop.tally.examples[kind]: times for kind, times in loop.tally.errors.most_common()},
+            reused=loop.tally.reused,
+            notices=tuple(notices_of([*prepared.functions, prepared.answers])),
         )
         finish(result, recorder, log, delivery, loop.tally)
     return result
@@ -182,15 +203,34 @@ def conduct(
 def attempted(asked: Eval, recorder: Recorder, prepared: Prepared) -> tuple[dict[str, Any], str]:
     """The eval's own report, and what kept it from one."""
     try:
-        report = asked.run(recorder)
-        if report is not None and not isinstance(report, Mapping):
-            raise EvalFailed(f"{type(asked).__name__}.run() gave a {type(report).__name__}, not numbers by name.")
-        return {str(name): value for name, value in (report or {}).items()}, ""
+        return checked_report(asked, asked.run(recorder)), ""
     except LogUnavailable as error:
-        return {}, str(error)
+        return partial_report(asked, recorder), str(error)
     except Exception as error:
         logger.debug("the eval raised", exc_info=True)
         return {}, prepared.secrets.mask(blamed(error))
+
+
+def checked_report(asked: Eval, report: Any) -> dict[str, Any]:
+    """
+    A report as numbers by name.
+
+    Raises:
+        EvalFailed: If it is none.
+    """
+    if report is not None and not isinstance(report, Mapping):
+        raise EvalFailed(f"{type(asked).__name__}.run() gave a {type(report).__name__}, not numbers by name.")
+    return {str(name): value for name, value in (report or {}).items()}
+
+
+def partial_report(asked: Eval, recorder: Recorder) -> dict[str, Any]:
+    """The report over what is in the log, of an eval that can tell one; nothing of another."""
+    report = getattr(asked, "report", None)
+    try:
+        return checked_report(asked, report(recorder)) if callable(report) else {}
+    except Exception:
+        logger.debug("no partial report", exc_info=True)
+        return {}
 
 
 def one_line(text: str) -> str:
@@ -208,16 +248,45 @@ def blamed(error: Exception) -> str:
     return f"the eval itself raised {described(error)}{where}. Samples that were answered are in the log."
 
 
-def completed_report(report: dict[str, Any], tally: Tally) -> dict[str, Any]:
+def completed_report(report: dict[str, Any], loop: Loop, prices: Prices) -> dict[str, Any]:
     """The eval's report without what is no number, with both readings where samples ended in error, and with what was spent."""
     report = {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in report.items()}
-    accuracy, n = report.get("accuracy"), report.get("n")
-    if tally.counts.error and isinstance(n, int) and (accuracy is None or isinstance(accuracy, int | float)):
-        report["accuracy_errors_as_wrong"] = (accuracy or 0.0) * n / (n + tally.counts.error)
-        report["accuracy_errors_as_wrong_n"] = n + tally.counts.error
-    if tally.usage:
-        report["usage"] = {model: spent.to_dict() for model, spent in tally.usage.items()}
+    accuracy, n, errors = report.get("accuracy"), report.get("n"), loop.tally.counts.error
+    if errors and isinstance(n, int) and (accuracy is None or isinstance(accuracy, int | float)) and loop.epochs.epochs == 1:
+        if loop.failure.score_on_error:
+            kept = n - errors
+            report["accuracy_errors_left_out"] = accuracy * n / kept if kept > 0 and accuracy is not None else None
+            report["accuracy_errors_left_out_n"] = kept
+        else:
+            report["accuracy_errors_as_wrong"] = (accuracy or 0.0) * n / (n + errors)
+            report["accuracy_errors_as_wrong_n"] = n + errors
+    if loop.tally.usage:
+        report["usage"] = {model: {**spent.to_dict(), "cost_usd": cost(model, spent, prices)} for model, spent in loop.tally.usage.items()}
     return report
+
+
+def cost(model: str, spent: Usage, prices: Prices) -> float | None:
+    """What tokens cost in US dollars; None where the model has no price, or one that cannot be read."""
+    try:
+        price = prices(model)
+    except EvalframeError:
+        return None
+    dollars = price.cost_usd(spent) if price is not None else None
+    return None if dollars is None else round(dollars, 9)
+
+
+def notices_of(parts: Sequence[Any]) -> list[str]:
+    """What completion functions have to tell at the end of a run: answers from the cache, how often they were throttled."""
+    said = []
+    for part in parts:
+        notices = getattr(part, "notices", None)
+        said += [str(notice) for notice in notices()] if callable(notices) else []
+    return list(dict.fromkeys(said))
+
+
+def resume_command(log_path: Path) -> str:
+    """The command that takes a run up again."""
+    return f"evalframe resume {shlex.quote(str(log_path))}"
 
 
 def verdict(report: Mapping[str, Any], loop: Loop, failure: str) -> tuple[str, str]:
@@ -225,12 +294,15 @@ def verdict(report: Mapping[str, Any], loop: Loop, failure: str) -> tuple[str, s
     counts = loop.tally.counts
     if failure:
         return ERROR, failure
-    if loop.interrupt.signal is not None:
+    if loop.interrupt.signal is not None and counts.ended < counts.total:
         return CANCELLED, f"interrupted after {counts.ended} of {counts.total} samples."
     if loop.fatal is not None:
         return ERROR, f"given up, since every sample would fail: {loop.mask(str(loop.fatal))}"
     if counts.error and loop.failure.has_failed(counts.error, counts.total):
-        return ERROR, failed_samples(loop.tally)
+        stopped = f" Stopped after {counts.ended} of {counts.total}." if counts.ended < counts.total else ""
+        return ERROR, failed_samples(loop.tally) + stopped
+    if loop.used_up is not None and counts.ended < counts.total:
+        return CANCELLED, f"{loop.used_up}; stopped after {counts.ended} of {counts.total} samples."
     if counts.total and not counts.completed and not counts.limit:
         return ERROR, failed_samples(loop.tally)
     if "accuracy" in report and report["accuracy"] is None:
@@ -274,10 +346,11 @@ def set_failed(result: RunResult, reason: str) -> None:
 
 def last_line(result: RunResult, tally: Tally) -> dict[str, Any]:
     """What stands beside the final report in the log's last line."""
-    line = {
+    line: dict[str, Any] = {
         "status": result.status,
         "samples": result.counts.to_line(),
         "seconds": round(result.seconds, 3),
         "waiting_seconds": round(tally.waiting_s, 3),
     }
+    line |= {name: number for name, number in (("reused", tally.reused), ("retried", tally.retried)) if number}
     return {**line, "reason": result.reason} if result.reason else line

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,44 @@ class LastWord:
 '''
 
 
+PLANNED = '''
+import json, os, time, threading
+import evalframe
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+class Planned:
+    """Says what the file plan.json says, and keeps a line of every call in calls.jsonl, before it answers."""
+
+    model = "planned"
+
+    def __init__(self, **told):
+        self.told = told
+
+    def __call__(self, prompt, **options):
+        number = int(prompt.split()[-1])
+        with open(os.path.join(FOLDER, "plan.json"), encoding="utf-8") as file:
+            plan = json.load(file)
+        self.note("begin", number)
+        try:
+            time.sleep(3600 if number >= plan.get("hang_from", 10**9) else plan.get("delay_s", 0))
+            if number in plan.get("fail", ()):
+                raise RuntimeError(f"no answer to {number}")
+            if number in plan.get("kill", ()):
+                os.kill(os.getpid(), 9)
+            answer = "wrong" if number in plan.get("wrong", ()) else str(number)
+        finally:
+            self.note("end", number)
+        evalframe.record_sampling(prompt, answer, model="planned", usage={"input_tokens": 10, "output_tokens": 1})
+        return evalframe.Completion([answer])
+
+    def note(self, what, number):
+        with open(os.path.join(FOLDER, "calls.jsonl"), "ab", buffering=0) as file:
+            file.write(json.dumps([what, number, os.getpid()]).encode() + b"\\n")
+'''
+
+
 class Workplace:
     """A folder with a registry in it, and the commands run there."""
 
@@ -52,6 +91,9 @@ class Workplace:
         }
         for kind in ("evals", "completion_fns", "eval_sets"):
             (folder / "R" / kind).mkdir(parents=True)
+        (folder / "R" / "planned.py").write_text(PLANNED, encoding="utf-8")
+        (folder / "R" / "completion_fns" / "planned.yaml").write_text("planned: {class: 'planned:Planned'}\n", encoding="utf-8")
+        self.set_plan("")
         (folder / "R" / "probe.py").write_text(PROBE, encoding="utf-8")
         (folder / "R" / "completion_fns" / "last-word.yaml").write_text("last-word: {class: 'probe:LastWord'}\n", encoding="utf-8")
 
@@ -61,6 +103,27 @@ class Workplace:
         data = self.folder / "R" / "data" / name
         data.mkdir(parents=True)
         (data / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    def set_plan(self, plan):
+        """What the completion function `planned` does from now on: "name=value,name=value"."""
+        given = dict(part.split("=", 1) for part in plan.split(";") if part)
+        text = json.dumps({name: json.loads(value) for name, value in given.items()})
+        (self.folder / "R" / "plan.json").write_text(text, encoding="utf-8")
+
+    def calls(self, what="begin"):
+        path = self.folder / "R" / "calls.jsonl"
+        return [line[1] for line in map(json.loads, path.read_bytes().splitlines()) if line[0] == what] if path.exists() else []
+
+    def asked(self):
+        """How often each number was asked for."""
+        return dict(sorted(Counter(self.calls()).items()))
+
+    def most_at_once(self):
+        at_once = most = 0
+        for what, *_ in map(json.loads, (self.folder / "R" / "calls.jsonl").read_bytes().splitlines()):
+            at_once += 1 if what == "begin" else -1
+            most = max(most, at_once)
+        return most
 
     def add_set(self, name, evals):
         (self.folder / "R" / "eval_sets" / f"{name}.yaml").write_text(json.dumps({name: {"evals": evals}}), encoding="utf-8")
@@ -76,7 +139,7 @@ class Workplace:
         )
 
     def logs(self, folder="evallogs"):
-        return sorted(path for path in (self.folder / folder).glob("*.jsonl") if not path.name.endswith(".done.jsonl"))
+        return sorted(path for path in (self.folder / folder).glob("*.jsonl") if not path.name.endswith(".set.jsonl"))
 
     def lines(self, path):
         return [json.loads(line) for line in Path(path).read_bytes().splitlines()]

@@ -45,20 +45,41 @@ def test_what_has_changed_is_run_again(pair, change):
         pair.logs()[0].unlink()
     before = len(pair.logs())
     assert pair.run("oaievalset", "last-word", "pair", *more).returncode == 0
-    assert len(pair.logs()) - before == (2 if change == "settings" else 1)
+    assert len(pair.logs()) - before == {"settings": 2, "data": 0, "log gone": 1}[change]  # changed rows are asked in the same run
 
 
-def test_only_successes_are_kept_and_the_first_failure_stops(pair):
-    failing = ["oaievalset", "last-word", "pair", "--completion_args", "fail=[1]"]
-    stopped = pair.run(*failing)
+def test_a_set_goes_on_after_a_failure_and_resume_repeats_what_failed(pair):
+    pair.set_plan("fail=[1]")
+    went_on = pair.run("oaievalset", "planned", "pair")
+    assert went_on.returncode == 1
+    assert [line.split()[:2] for line in went_on.stdout.splitlines()[-2:]] == [["one.dev.v0", "error"], ["two.dev.v0", "success"]]
+    assert "not done: one.dev.v0" in went_on.stderr
+    pair.set_plan("")
+    again = pair.run("oaievalset", "planned", "pair")
+    assert again.returncode == 0
+    assert [line.split()[1] for line in again.stdout.splitlines()[-2:]] == ["success", "done"]
+    assert len(pair.logs()) == 2
+    assert pair.asked() == {0: 1, 1: 2, 2: 1, 100: 1, 101: 1, 102: 1}
+
+
+def test_the_first_failure_stops_where_that_is_asked_for(pair):
+    stopped = pair.run("oaievalset", "last-word", "pair", "--completion_args", "fail=[1]", "--exit-on-error", "--parallel", "1")
     assert stopped.returncode == 1
     assert stopped.stdout.splitlines()[-1].split() == ["two.dev.v0", "not", "begun"]
-    went_on = pair.run(*failing, "--no-exit-on-error")
-    assert went_on.returncode == 1
-    assert went_on.stdout.splitlines()[-1].split()[:2] == ["two.dev.v0", "success"]
-    third = pair.run(*failing, "--no-exit-on-error")
-    assert "done before" in third.stdout
-    assert "not done: one.dev.v0" in third.stderr
+
+
+def test_evals_of_a_set_share_the_workers(pair):
+    pair.add_eval("many", numbers(30, start=1000))
+    pair.add_set("all", ["one", "two", "many"])
+    pair.set_plan("delay_s=0.02")
+    assert pair.run("oaievalset", "planned", "all", "--threads", "4", "--parallel", "3").returncode == 0
+    assert 2 <= pair.most_at_once() <= 4
+
+
+def test_parallel_is_a_number_from_one(pair):
+    refused = pair.run("oaievalset", "last-word", "pair", "--parallel", "0")
+    assert refused.returncode == 2
+    assert "--parallel takes a whole number from 1, not 0" in refused.stderr
 
 
 def test_settings_and_options_are_passed_on_from_anywhere(pair, tmp_path):
@@ -80,7 +101,7 @@ def test_an_interrupt_stops_the_set(pair):
     stdout, _ = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "cancelled" in stdout
-    assert len(pair.logs()) == 1
+    assert {pair.lines(log)[-1]["status"] for log in pair.logs()} == {"cancelled"}
 
 
 def test_an_unknown_set_is_told(pair):

@@ -1,0 +1,63 @@
+"""
+`evalframe regrade LOG`: grade recorded answers again, without asking any model.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from evalframe.cli.options import add_settings, given_settings
+
+if TYPE_CHECKING:
+    from evalframe.runs.run import RunResult
+
+MOST_SHOWN = 20
+"""Changed verdicts on the screen."""
+
+HELP = "Grade the answers of a log again, without asking any model; write a new log, and tell which verdicts changed."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("log", help="the log whose answers are graded")
+    parser.add_argument("--eval", metavar="NAME", help="grade them as this eval, over the same data (default: the log's own, as it is now)")
+    add_settings(parser, without=("resume", "registry_path", "debug", "completion_args", "cache", "cache_dir"))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from evalframe.cli.oaieval import announce, observer, show
+    from evalframe.registry.registry import Registry
+    from evalframe.runs.regrade import regrade
+
+    registry = Registry()
+    result = regrade(
+        arguments.log,
+        eval=arguments.eval,
+        registry=registry,
+        observer=observer(arguments),
+        on_start=lambda prepared: announce(prepared, registry),
+        **given_settings(arguments),
+    )
+    show(result, as_json=arguments.json)
+    if not arguments.json:
+        show_changes(result)
+    return result.exit_code
+
+
+def show_changes(result: RunResult) -> None:
+    """Print the first of the verdicts that changed."""
+    from evalframe.reports.console import table
+
+    changed = result.events("verdict_changed")
+    if not len(changed):
+        print("\nno verdict changed")
+        return
+    rows = [(str(event.sample_id), str(event.data["before"]).lower(), str(event.data["after"]).lower()) for event in changed[:MOST_SHOWN]]
+    more = (
+        f"\n... and {len(changed) - MOST_SHOWN} more; all: jq 'select(.type == \"verdict_changed\")' LOG"
+        if len(changed) > MOST_SHOWN
+        else ""
+    )
+    print("\n" + table([("sample", "right before", "right now"), *rows]) + more)

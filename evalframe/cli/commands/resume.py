@@ -1,0 +1,45 @@
+"""
+`evalframe resume LOG`: take a run up again, as its log says it was asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from contextlib import chdir
+from pathlib import Path
+
+from evalframe.cli.options import add_settings, given_settings, say
+
+HELP = "Take a run up again where it ended: ask only what is missing, has failed or has changed."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("log", help="the log; the run goes on in the same file")
+    add_settings(parser, without=("resume", "record_path", "registry_path", "debug"))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from evalframe.cli.oaieval import announce, observer, show
+    from evalframe.registry.registry import Registry
+    from evalframe.runs.resume import asked_by
+    from evalframe.runs.run import run_eval
+
+    again = asked_by(arguments.log, given_settings(arguments))
+    registry = Registry()
+    folder = again.folder if again.folder is not None and again.folder != Path.cwd() else None
+    if folder is not None:
+        say(f"in {folder}, where it was begun")
+    with chdir(folder or os.curdir):
+        result = run_eval(
+            again.completion_fns,
+            again.eval_name,
+            registry=registry,
+            observer=observer(arguments),
+            on_start=lambda prepared: announce(prepared, registry),
+            **again.settings,
+        )
+    show(result, as_json=arguments.json)
+    return result.exit_code

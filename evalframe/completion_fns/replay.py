@@ -1,0 +1,133 @@
+"""
+Answers from an earlier log: `replay/<log>` asks no model.
+
+An answer is found by what was asked: the same messages, in the same epoch, and first of all of the same sample. Logs of openai/evals are
+read, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from array import array
+from pathlib import Path
+from typing import Any
+
+from evalframe.core.completion import Completion, Usage
+from evalframe.core.errors import BadArguments, CallFailed
+from evalframe.core.event import Event
+from evalframe.core.limit import Limit, LimitReached
+from evalframe.core.prompts import Prompt, as_messages, is_prompt
+from evalframe.core.recorder import SampleScope, before_call, current_scope, record_sampling_if_in_scope
+from evalframe.storage.event_log import Scan, event_at, events_at, scan
+
+KEPT = ("finish_reason", "reasoning", "tool_calls", "refusal", "answered_by")
+"""What is taken over from the recorded answer beside its text."""
+
+
+class ReplayCompletionFn:
+    """
+    Answers as the model of a log did.
+
+    Args:
+        model: The log's path.
+        options: Taken and not heeded: the answers are there already.
+
+    Raises:
+        BadArguments: If there is no such log.
+    """
+
+    def __init__(self, model: str, **options: Any) -> None:
+        self.model = str(model)
+        self.path = Path(self.model).expanduser().absolute()
+        self._lock = threading.Lock()
+        self._log: Scan | None = None
+        self._by_prompt: dict[int, array[int]] = {}
+        if not self.path.is_file():
+            raise BadArguments(f"there is no log {self.path} to replay.", do="Name one: replay/PATH of a .jsonl file.")
+
+    def __call__(self, prompt: Prompt, **options: Any) -> Completion:
+        """
+        The recorded answer to `prompt`.
+
+        Raises:
+            CallFailed: If the log holds none.
+            LimitReached: If the log's own run was cut by a limit here.
+        """
+        before_call(prompt)
+        scope, log = current_scope(), self._read()
+        event = self._find(log, prompt_hash(prompt), scope)
+        if event is None:
+            raise self._missing(log, scope)
+        data = event.data
+        sampled = data.get("sampled")
+        texts = [str(text) for text in sampled] if isinstance(sampled, list) else ["" if sampled is None else str(sampled)]
+        answered = str(data.get("model") or "replay")
+        kept = {name: data[name] for name in KEPT if data.get(name) is not None}
+        record_sampling_if_in_scope(
+            prompt=prompt, sampled=sampled, model=answered, usage=Usage(calls=0).to_dict(), replayed_from=event.event_id, **kept
+        )
+        finish = data.get("finish_reason")
+        reasons = finish if isinstance(finish, list) else [finish] * len(texts)
+        return Completion(texts, Usage(calls=0), reasons, model=answered)
+
+    def _read(self) -> Scan:
+        """The log, read when the first answer is asked for."""
+        with self._lock:
+            if self._log is None:
+                try:
+                    log = scan(self.path)
+                    for asked, offset in self._answers(log):
+                        self._by_prompt.setdefault(asked, array("Q")).append(offset)
+                except OSError as error:
+                    raise BadArguments(f"cannot read the log {self.path}: {error.strerror or error}.") from error
+                self._log = log
+            return self._log
+
+    def _answers(self, log: Scan) -> list[tuple[int, int]]:
+        """What was asked, and where the answers stand: those that count, then those of samples that failed, which were paid for, too."""
+        counted, others = list[tuple[int, int]](), list[tuple[int, int]]()
+        offsets = log.offsets.get("sampling", ())
+        for offset, event in zip(offsets, events_at(self.path, offsets), strict=True):
+            if isinstance(event.data, dict) and is_prompt(event.data.get("prompt")):
+                (counted if log.attempts.count(event) else others).append((prompt_hash(event.data["prompt"]), offset))
+        return counted + others
+
+    def _find(self, log: Scan, asked: int, scope: SampleScope | None) -> Event | None:
+        """The answer: of the same sample if there is one, each in its turn where the same was asked several times."""
+        fitting = [event_at(self.path, offset) for offset in self._by_prompt.get(asked, ())]
+        if scope is None:
+            return fitting[0] if fitting else None
+        fitting = [event for event in fitting if event.epoch == scope.epoch]
+        own = [event for event in fitting if place(event.sample_id) == place(scope.sample_id)]
+        turn = scope.memo.get((self.model, asked), 0)
+        scope.memo[self.model, asked] = turn + 1
+        fitting = own or fitting[:1]
+        return fitting[turn] if turn < len(fitting) else None
+
+    def _missing(self, log: Scan, scope: SampleScope | None) -> Exception:
+        """What becomes of a prompt that has no answer: what became of the sample there."""
+        told = f"{self.path} holds no answer to this prompt"
+        if scope is None:
+            return CallFailed(f"{told}.")
+        base = f"{(log.spec or {}).get('base_eval')}.{(log.spec or {}).get('split')}"
+        ended = log.ends.get(self.path, f"{base}.{place(scope.sample_id)}", scope.epoch)
+        if ended is not None and ended.status == "limit":
+            cut = ended.data().get("limit") or {}
+            return LimitReached(Limit(cut.get("type", "turn"), float(cut.get("limit") or 0), float(cut.get("used") or 0)))
+        if ended is not None and ended.status == "error":
+            error = ended.data().get("error") or {}
+            return CallFailed(f"{told}: its sample ended there in error ({error.get('type')}: {error.get('message')}).")
+        return CallFailed(f"{told}.", do="Replay it with the eval, the data and the seed that it was made with.")
+
+
+def place(sample_id: str | None) -> str:
+    """A sample's number: two evals over the same data call the same sample alike but for this."""
+    return str(sample_id).rpartition(".")[2]
+
+
+def prompt_hash(prompt: Any) -> int:
+    """64 bits of a hash over the messages of a prompt."""
+    text = json.dumps(as_messages(prompt) if is_prompt(prompt) else prompt, sort_keys=True, default=str)
+    return int.from_bytes(hashlib.sha256(text.encode("ascii")).digest()[:8], "big")
