@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from evalframe.storage import json_text
+from evalframe.storage.event_log import spec_of
 
 LOG_DIR = "./evallogs"
 LOG_DIR_VARIABLE = "EVALFRAME_LOG_DIR"
@@ -43,17 +44,6 @@ def log_dir(given: str | None, environ: Mapping[str, str]) -> Path:
     return Path(given or environ.get(LOG_DIR_VARIABLE) or LOG_DIR).expanduser().absolute()
 
 
-def spec_of(path: Path) -> dict[str, Any] | None:
-    """The run that a log tells of, from its first line alone; None where the file is no log."""
-    try:
-        with path.open("rb") as file:
-            line = json_text.loads(file.readline())
-    except (OSError, ValueError, RecursionError):
-        return None
-    spec = line.get("spec") if isinstance(line, dict) else None
-    return spec if isinstance(spec, dict) else None
-
-
 def logs_in(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """The logs in a folder and the runs they tell of, the newest first."""
 
@@ -64,6 +54,7 @@ def logs_in(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             return 0.0
 
     for path in sorted(folder.glob(f"*{SUFFIX}"), key=age):
-        spec = spec_of(path)
-        if spec is not None:
-            yield path, spec
+        with suppress(OSError):
+            spec = spec_of(path)
+            if spec is not None:
+                yield path, spec

@@ -7,14 +7,16 @@ events and so count whole. Lines are read as they are asked for; memory holds wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from evalframe.core.errors import BadLog
 from evalframe.core.event import Event
-from evalframe.storage.event_log import Scan, events_at, readable, scan
+from evalframe.storage.event_log import Scan, events_at, readable, resumes_of, scan, spec_of
+
+T = TypeVar("T")
 
 
 class RunLog:
@@ -24,20 +26,19 @@ class RunLog:
     Args:
         path: The file.
 
+    Attributes:
+        spec: The run: the log's first line.
+
     Raises:
         BadLog: If it cannot be read, or does not begin like a log.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()
-        if self._scan.spec is None:
+        spec = self._read(spec_of)
+        if spec is None:
             raise BadLog(f"{self.path} is not a log of evalframe: its first line holds no spec.")
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """The run: the log's first line."""
-        assert self._scan.spec is not None
-        return self._scan.spec
+        self.spec: dict[str, Any] = spec
 
     @property
     def final_report(self) -> dict[str, Any] | None:
@@ -60,7 +61,7 @@ class RunLog:
     def settings(self) -> dict[str, Any]:
         """Every setting of the run as it held last: those of the spec, and what was changed when the run was taken up again."""
         settings = dict(self.spec.get("run_config") or {})
-        for told in self._scan.resumes:
+        for told in self._read(resumes_of):
             settings |= told.get("changed") or {}
         return settings
 
@@ -111,8 +112,11 @@ class RunLog:
 
     @cached_property
     def _scan(self) -> Scan:
+        return self._read(scan)
+
+    def _read(self, how: Callable[[Path], T]) -> T:
         try:
-            return scan(self.path)
+            return how(self.path)
         except OSError as error:
             raise BadLog(f"cannot read the log {self.path}: {error.strerror or error}.") from error
 

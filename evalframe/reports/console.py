@@ -88,7 +88,6 @@ def samples_text(samples: Mapping[str, int], seconds: float | None, reused: int 
     not_begun = samples.get("total", 0) - sum(samples.get(key, 0) for key in ("completed", "error", "limit", "interrupted"))
     if not_begun > 0:
         said.append(f"{number(not_begun)} not begun")
-    if reused:
-        said.append(f"{number(reused)} of them taken from the log")
     took = f" in {seconds:.1f} s" if seconds is not None else ""
-    return ", ".join(said) + took
+    taken = f"; {number(reused)} of them were in the log already" if reused else ""
+    return ", ".join(said) + took + taken

@@ -31,16 +31,22 @@ class EpochPlan:
         """
         The plan that settings ask for.
 
+        Args:
+            epochs: How often.
+            names: Spellings of reducers; one given twice counts once, none means the mean alone.
+
         Raises:
-            BadSetting: If a reducer is unknown, or needs more epochs than there are.
+            BadSetting: If there is to be no epoch, or a reducer is unknown or needs more epochs than there are.
         """
+        if epochs < 1:
+            raise BadSetting(f"epochs is {epochs}.", do="It is a whole number from 1.")
         reducers = tuple(dict.fromkeys(Reducer.named(name) for name in names)) or (MEAN,)
-        for reducer in reducers:
-            if reducer.k is not None and reducer.k > epochs:
-                raise BadSetting(
-                    f"epochs_reducer {reducer.name} needs {reducer.k} epochs at least, and epochs is {epochs}.",
-                    do=f"Say --epochs {reducer.k}, or a smaller number in the reducer.",
-                )
+        greediest = max(reducers, key=lambda reducer: reducer.k or 1)  # so that mending what is told mends all
+        if greediest.k is not None and greediest.k > epochs:
+            raise BadSetting(
+                f"epochs_reducer {greediest.name} needs at least {greediest.k} epochs, and epochs is {epochs}.",
+                do=f"Say --epochs {greediest.k}, or a smaller number in the reducer.",
+            )
         return cls(epochs, reducers)
 
     def items(self, indices: Sequence[int]) -> Iterator[tuple[int, int]]:

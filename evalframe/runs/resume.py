@@ -136,17 +136,16 @@ def check_agreement(log: RunLog, config: RunConfig, spec: RunSpec) -> dict[str, 
     """
     now, then = as_logged(spec.to_line()), log.spec
     settings_now, settings_then = now["run_config"], log.settings
-    differences = [
-        difference
-        for what, before, after in (
-            ("completion function", then.get("completion_fns"), now["completion_fns"]),
-            ("eval", then.get("eval_name"), now["eval_name"]),
-            ("model", without_places(settings_then.get("completion_fns")), without_places(settings_now["completion_fns"])),
-            ("eval's class and arguments", without_places(settings_then.get("eval_spec")), without_places(settings_now["eval_spec"])),
-            ("plan", settings_then.get("plan"), settings_now["plan"]),
-        )
-        if (difference := told(what, before, after))
-    ]
+    named = (
+        ("completion function", then.get("completion_fns"), now["completion_fns"]),
+        ("eval", then.get("eval_name"), now["eval_name"]),
+    )
+    made = (
+        ("completion function", parts_of(settings_then.get("completion_fns")), parts_of(settings_now["completion_fns"])),
+        ("eval", without_places(settings_then.get("eval_spec")), without_places(settings_now["eval_spec"])),
+        ("plan", settings_then.get("plan"), settings_now["plan"]),
+    )
+    differences = [told(*pair) for pair in named if told(*pair)] or [told(*pair) for pair in made if told(*pair)]
     changed = {}
     for name, known in RunConfig.settings().items():
         before, after = settings_then.get(name), settings_now.get(name)
@@ -171,6 +170,11 @@ def as_logged(line: Mapping[str, Any]) -> dict[str, Any]:
     """A spec as the log gives it back."""
     read: dict[str, Any] = json.loads(json.dumps(line, default=str))
     return read
+
+
+def parts_of(completion_fns: Any) -> Any:
+    """Class and arguments of each completion function, without its name, which is compared by itself."""
+    return [{key: value for key, value in one.items() if key != "name"} for one in completion_fns or () if isinstance(one, Mapping)]
 
 
 def without_places(value: Any) -> Any:

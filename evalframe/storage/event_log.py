@@ -27,6 +27,7 @@ HEAD = re.compile(rb'\{"run_id": ?"[^"\\]*", ?"event_id": ?(\d+), ?"sample_id": 
 TAIL = re.compile(rb'"created_at": ?"[^"\\]*"(?:, ?"epoch": ?(\d+))?(?:, ?"attempt": ?(\d+))?\}\s*$')
 TAIL_BYTES = 160
 NUMBERED = re.compile(r"(.*\.)(0|[1-9]\d{0,8})", re.DOTALL)
+RESUME_HEAD = b'{"resume"'
 MOST_NUMBERED = 1 << 25
 """Samples past this are kept one by one, so that an odd id in a log cannot ask for an array of gigabytes."""
 DIGEST_CHARACTERS = 16
@@ -125,7 +126,6 @@ class Scan:
     Args:
         spec: The run; None where the first line holds none.
         final: The line of the last report, unless the run was taken up again after it.
-        resumes: What the log says of each process that took the run up again.
         offsets: Where the events of each type stand.
         attempts: Which of them count.
         ends: How each sample ended last.
@@ -137,7 +137,6 @@ class Scan:
 
     spec: dict[str, Any] | None = None
     final: dict[str, Any] | None = None
-    resumes: list[Mapping[str, Any]] = field(default_factory=list)
     offsets: dict[str, array[int]] = field(default_factory=dict)
     attempts: Attempts = field(default_factory=Attempts)
     ends: Ends = field(default_factory=Ends)
@@ -173,7 +172,6 @@ class Scan:
         elif "resume" in line:
             self.final = None
             told = line["resume"] if isinstance(line["resume"], Mapping) else {}
-            self.resumes.append(told)
             for key in told.get("left_out") or ():
                 self.attempts.leave_out(*key)
                 self.ends.leave_out(*key)
@@ -231,6 +229,30 @@ def scan(path: Path) -> Scan:
             if raw.endswith(b"\n"):
                 found.whole_bytes = offset
     return found.finish()
+
+
+def spec_of(path: Path) -> dict[str, Any] | None:
+    """
+    The run that a log tells of, from its first line alone; None where the file does not begin like a log.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    with path.open("rb") as file:
+        line = readable(file.readline()) or {}
+    return line["spec"] if isinstance(line.get("spec"), dict) else None
+
+
+def resumes_of(path: Path) -> list[Mapping[str, Any]]:
+    """
+    What a log says of each process that took its run up; no other line is looked at, so this is quick.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    with path.open("rb", buffering=BUFFER_BYTES) as file:
+        lines = (readable(raw) or {} for raw in file if raw.startswith(RESUME_HEAD))
+        return [line["resume"] for line in lines if isinstance(line.get("resume"), Mapping)]
 
 
 def events_at(path: Path, offsets: Iterable[int]) -> Iterator[Event]:

@@ -5,7 +5,7 @@ import pytest
 from evalframe.core.recorder import SampleScope, record_match, record_sampling
 from evalframe.core.specs import RunSpec
 from evalframe.recorders.jsonl import JsonlRecorder
-from evalframe.storage.event_log import Ends, event_at, scan
+from evalframe.storage.event_log import Ends, event_at, resumes_of, scan
 
 SHA = "0123456789abcdef" * 4
 
@@ -92,7 +92,7 @@ def test_a_report_before_the_run_was_taken_up_again_is_not_its_report(recorder):
     recorder.record_final_report({"accuracy": 1.0})
     recorder.write_line({"resume": {"changed": {"threads": 3}, "left_out": [["a.dev.0", 1]]}})
     assert scan(recorder.path).final is None
-    assert scan(recorder.path).resumes[0]["changed"] == {"threads": 3}
+    assert resumes_of(recorder.path)[0]["changed"] == {"threads": 3}
 
 
 def test_what_is_left_out_counts_no_more_until_it_is_asked_again(recorder):
