@@ -112,8 +112,8 @@ def announce(prepared: Prepared, registry: Registry) -> None:
     config, names = prepared.config, ", ".join(prepared.run_spec.completion_fns)
     workers = "one after the other" if config.sequential else f"{config.threads} at once"
     tries = f"{config.max_retries + 1} tries within {config.max_total_retry_s:g} s" if config.max_retries else "1 try"
-    say(f"{prepared.run_spec.eval_name} with {names}: samples {workers}; a call gets {tries}, of {config.timeout_s:g} s each")
-    say(f"log: {prepared.log_path or 'none (dry run)'}{', taken up again' if prepared.resume else ''}")
+    begins = f"{prepared.run_spec.eval_name} with {names}: samples {workers}; a call gets {tries}, of {config.timeout_s:g} s each"
+    say(f"{begins}\nlog: {prepared.log_path or 'none (dry run)'}{', taken up again' if prepared.resume else ''}")
 
 
 def show(result: RunResult, *, as_json: bool) -> None:

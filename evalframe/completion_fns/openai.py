@@ -23,6 +23,7 @@ from evalframe.core.completion import Reply, Send, Usage
 from evalframe.core.errors import BadArguments, BadSetting, MissingKey, RequestRefused, closest
 from evalframe.core.messages import Message
 from evalframe.core.prompts import Prompt, as_messages, is_prompt
+from evalframe.resilience.rates import Limiters
 from evalframe.resilience.retry import RetryPolicy
 from evalframe.storage import json_text
 
@@ -75,11 +76,13 @@ class OpenAIChatCompletionFn(RemoteCompletionFn):
         timeout_s: Wall-clock seconds for each try; else `EVALS_THREAD_TIMEOUT`, else 300.
         max_retries: Tries after the first, 7 if not given.
         max_total_retry_s: Seconds for all tries of a call, 900 if not given.
+        max_retry_after_s: The most that is believed of what a server asks to wait, 120 if not given.
         max_connections: How many are kept open.
         extra_options: Parameters that are sent as they are, whatever their names.
         extra_headers: Headers that are sent as they are.
         retry_policy: In place of the two numbers above, with the lengths of waits.
         sleep, clock, now, rng: Waits some seconds; monotonic seconds; seconds since 1970; source of the waits' spread.
+        limiters: Where the endpoint's rate limiter is found; that of this process if not given.
         options: Parameters of the endpoint, such as `temperature`; those of a call win over these. None is not sent.
 
     Attributes:
@@ -102,6 +105,7 @@ class OpenAIChatCompletionFn(RemoteCompletionFn):
         timeout_s: float | None = None,
         max_retries: int | None = None,
         max_total_retry_s: float | None = None,
+        max_retry_after_s: float | None = None,
         max_connections: int = 10,
         extra_options: Mapping[str, Any] | None = None,
         extra_headers: Mapping[str, str] | None = None,
@@ -110,10 +114,12 @@ class OpenAIChatCompletionFn(RemoteCompletionFn):
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
         rng: Random | None = None,
+        limiters: Limiters | None = None,
         **options: Any,
     ) -> None:
-        policy = retry_policy or make_policy(max_retries, max_total_retry_s)
-        super().__init__(str(model), max_connections=max_connections, patience=Patience(policy, clock, now, rng or Random()), sleep=sleep)
+        policy = retry_policy or make_policy(max_retries, max_total_retry_s, max_retry_after_s)
+        patience = Patience(policy, clock, now, rng or Random())
+        super().__init__(str(model), max_connections=max_connections, patience=patience, sleep=sleep, limiters=limiters)
         self.timeout_s = read_timeout(timeout_s)
         self._endpoint = find_endpoint(base_url, api_key, api_key_env, extra_headers)
         self.base_url = self._endpoint.base_url
@@ -121,6 +127,16 @@ class OpenAIChatCompletionFn(RemoteCompletionFn):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(model={self.model!r}, base_url={self.base_url!r})"
+
+    def account(self) -> tuple[str, str]:
+        """The base URL, and the key."""
+        return self.base_url, self._endpoint.headers.get("authorization", "")
+
+    def cache_identity(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """What its answers depend on, beside the prompt; see `CachedCompletionFn`. Gateways route by a query and by headers, too."""
+        sent = {name: value for name, value in {**self._options, **checked_options(options)}.items() if value is not None}
+        headers = {name: value for name, value in self._endpoint.headers.items() if name != "authorization"}
+        return {"provider": "openai", "url": self._endpoint.url, "headers": headers, "model": self.model, "options": sent}
 
     def exchange(self, prompt: Prompt, options: dict[str, Any]) -> RemoteExchange:
         """Send the prompt with its options, and read all answers."""
@@ -235,7 +251,7 @@ def checked_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
     return dict(extra)
 
 
-def make_policy(max_retries: int | None, max_total_s: float | None) -> RetryPolicy:
+def make_policy(max_retries: int | None, max_total_s: float | None, longest_hint_s: float | None = None) -> RetryPolicy:
     """
     The usual policy with these numbers in it.
 
@@ -243,12 +259,13 @@ def make_policy(max_retries: int | None, max_total_s: float | None) -> RetryPoli
         BadArguments: If one of them is below 0, or none.
     """
     usual = RetryPolicy()
-    for name, value in (("max_retries", max_retries), ("max_total_retry_s", max_total_s)):
+    for name, value in (("max_retries", max_retries), ("max_total_retry_s", max_total_s), ("max_retry_after_s", longest_hint_s)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
             raise BadArguments(f"{name} is a number from 0, not {value!r}.")
     return RetryPolicy(
         max_tries=usual.max_tries if max_retries is None else int(max_retries) + 1,
         max_total_s=usual.max_total_s if max_total_s is None else float(max_total_s),
+        longest_hint_s=usual.longest_hint_s if longest_hint_s is None else float(longest_hint_s),
     )
 
 

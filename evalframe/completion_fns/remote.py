@@ -6,7 +6,7 @@ told what came back. `drive` runs it on a thread; a driver for an event loop or 
 
     OpenAIChatCompletionFn.exchange   what to send, how to read the answer
       └─ send_with_retries            again or not, and when (resilience/retry.py)
-    drive                             does it: Transport.send, time.sleep
+    drive                             does it, on a lane: Transport.send, time.sleep, and the slots of resilience/rates.py
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -24,8 +24,9 @@ from urllib.parse import urlsplit
 from evalframe.core.completion import Completion, Reply, Send, Usage, Wait
 from evalframe.core.errors import BadReply, CallFailed, ModelUnavailable, RequestRefused
 from evalframe.core.prompts import Prompt
-from evalframe.core.recorder import note_waiting, record_sampling_if_in_scope
+from evalframe.core.recorder import before_call, record_sampling_if_in_scope, refuse_late, time_left_s, wait_for
 from evalframe.core.secrets import MASK, names_secret
+from evalframe.resilience.rates import Limiters, RateLimiter, Throttling
 from evalframe.resilience.retry import RetryPolicy, is_retriable, retry_after_s
 from evalframe.storage import json_text
 
@@ -135,16 +136,20 @@ def send_with_retries(request: Send, read: Callable[[Reply], T], patience: Patie
         yield Wait(wait_s, cause(request, reply, unreadable))
 
 
-def drive(exchange: Generator[Send | Wait, Reply | None, T], transport: Sender, sleep: Callable[[float], None]) -> T:
+def drive(exchange: Generator[Send | Wait, Reply | None, T], lane: Lane) -> T:
     """
     Run an exchange on this thread.
 
     Args:
         exchange: What a provider's generator function returned.
-        transport: Sends.
-        sleep: Waits some seconds; they are booked as waiting, not working, for the sample in scope.
+        lane: What sends, and waits.
+
+    Raises:
+        LimitReached: If the time of the sample in scope is over before the exchange is.
+        RunStopped: If the run is stopped while it only waits.
     """
     reply: Reply | None = None
+    is_new = True
     while True:
         try:
             step = exchange.send(reply)
@@ -152,11 +157,68 @@ def drive(exchange: Generator[Send | Wait, Reply | None, T], transport: Sender, 
             result: T = end.value
             return result
         if isinstance(step, Wait):
-            sleep(step.seconds)
-            note_waiting(step.seconds)
+            wait_for(step.seconds, lane.sleep)
             reply = None
         else:
-            reply = transport.send(step)
+            reply, is_new = lane.send(step, is_new=is_new), False
+
+
+@dataclass(frozen=True)
+class Lane:
+    """
+    The way to one endpoint: one call at a time for each caller, and no more callers at once than the endpoint bears.
+
+    Args:
+        transport: Sends.
+        limiter: Counts the calls under way.
+        sleep: Waits some seconds.
+        longest_hint_s: The most that is believed of what a server asks for.
+    """
+
+    transport: Sender
+    limiter: RateLimiter
+    sleep: Callable[[float], None] = time.sleep
+    longest_hint_s: float = RetryPolicy.longest_hint_s
+
+    def send(self, request: Send, *, is_new: bool = True) -> Reply:
+        """
+        Send when there is a slot; no longer than the sample in scope may take.
+
+        Args:
+            request: What to send.
+            is_new: Whether this is the call's first try.
+
+        Raises:
+            LimitReached, RunStopped: As `drive`.
+        """
+        while wait_s := self.limiter.enter(is_new=is_new):
+            self.limiter.waited(wait_s)
+            wait_for(wait_s, self.sleep)
+        limiter, sent_at, reply = self.limiter, self.limiter.now(), NO_REPLY
+        left_s = time_left_s()
+        is_cut = left_s is not None and left_s < request.timeout_s
+        try:
+            reply = self.transport.send(replace(request, timeout_s=max(left_s, SHORTEST_S)) if is_cut and left_s is not None else request)
+        finally:
+            hint_s = retry_after_s(reply.headers, now=time.time()) if reply.status in THROTTLING else None
+            limiter.leave(
+                sent_at=sent_at,
+                complains=reply.status == 429 or hint_s is not None,
+                hint_s=min(hint_s or 0.0, self.longest_hint_s),
+                is_good=200 <= reply.status <= 299,
+            )
+        if is_cut and reply.timed_out:
+            refuse_late()
+        return reply
+
+
+NO_REPLY = Reply(0)
+SHORTEST_S = 0.001
+"""The least time a call can be given."""
+THROTTLING = frozenset({429, 503})
+"""Statuses whose `Retry-After` holds for every caller: too many calls, or none for now."""
+LIMITERS = Limiters()
+"""Of this process: who asks the same endpoint with the same account shares its limiter, whichever run it belongs to."""
 
 
 @dataclass(slots=True)
@@ -189,6 +251,7 @@ class RemoteCompletionFn(ABC):
         max_connections: How many are kept open; one for each worker.
         patience: How a call that failed is tried again.
         sleep: Waits some seconds.
+        limiters: Where the endpoint's limiter is found; that of this process if not given.
     """
 
     def __init__(
@@ -198,11 +261,15 @@ class RemoteCompletionFn(ABC):
         max_connections: int = 10,
         patience: Patience | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        limiters: Limiters | None = None,
     ) -> None:
         self.model = model
         self.patience = patience or Patience()
         self._max_connections = max_connections
         self._sleep = sleep
+        self._limiters = limiters or LIMITERS
+        self._lane: Lane | None = None
+        self._told_before = Throttling()
         self._transport: Sender | None = None
         self._lock = threading.Lock()
 
@@ -217,9 +284,32 @@ class RemoteCompletionFn(ABC):
         Raises:
             CompletionFnError: If there is no answer.
         """
-        completion = drive(self.exchange(prompt, options), self.transport, self._sleep)
+        before_call(prompt)
+        completion = drive(self.exchange(prompt, options), self.lane)
         self.record(completion)
         return completion
+
+    @property
+    def lane(self) -> Lane:
+        """The way to the endpoint."""
+        if self._lane is None:
+            limiter = self._limiters.of(*self.account())
+            self._lane = Lane(self.transport, limiter, self._sleep, self.patience.policy.longest_hint_s)
+            self._told_before = limiter.told
+        return self._lane
+
+    @abstractmethod
+    def account(self) -> tuple[str, str]:
+        """The endpoint's address, and what tells one account there from another."""
+
+    def notices(self) -> list[str]:
+        """What a person should know at the end of a run."""
+        if self._lane is None:
+            return []
+        told = self._lane.limiter.told.since(self._told_before)
+        if not told.times:
+            return []
+        return [f"{self.account()[0]} asked {told.times} times for fewer calls at once; they waited {told.waited_s:.0f} s for it in all"]
 
     @property
     def transport(self) -> Sender:

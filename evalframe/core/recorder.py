@@ -464,6 +464,19 @@ def time_left_s() -> float | None:
     return scope.watch.left_s() if scope is not None and scope.watch is not None else None
 
 
+def refuse_late() -> None:
+    """
+    Look at the clock of the sample in scope.
+
+    Raises:
+        LimitReached: If its time is over.
+    """
+    scope = _scope.get()
+    late = scope.watch.late() if scope is not None and scope.watch is not None else None
+    if late is not None:
+        raise late
+
+
 def lift_limits() -> None:
     """What follows for the sample in scope is grading, which no limit cuts."""
     scope = _scope.get()

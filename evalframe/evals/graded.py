@@ -30,6 +30,7 @@ from evalframe.core.recorder import (
     record_sampling,
     record_unscored,
 )
+from evalframe.core.reducer import Reducer
 from evalframe.core.sample import Sample
 from evalframe.eval import Eval
 from evalframe.metrics.basic import RunningMean, accuracy_report
@@ -268,10 +269,7 @@ class Graded(Eval):
         if epochs == 1:
             report = accuracy_report(event.data["correct"] for event in recorder.get_events("match"))
         else:
-            verdicts = RepeatedScores(epochs)
-            for event in recorder.get_events("match"):
-                verdicts.add(event.sample_id, event.epoch, float(event.data["correct"]))
-            report = verdicts.accuracy_report(reducers)
+            report = repeated_report(recorder, epochs, reducers)
         means: dict[str, RunningMean | RepeatedScores] = {}
         for event in recorder.get_events("metrics"):
             for name, value in event.data.items():
@@ -284,6 +282,27 @@ class Graded(Eval):
         for name in sorted(means):
             report |= means[name].report(name)
         return report
+
+
+def repeated_report(recorder: Recorder, epochs: int, reducers: Sequence[Reducer]) -> dict[str, Any]:
+    """The accuracy over samples that were asked several times; with any error both readings of it, left out and as wrong."""
+    scored, left_out, as_wrong = (RepeatedScores(epochs) for _ in range(3))
+    for event in recorder.get_events("match"):
+        score = float(event.data["correct"])
+        for reading in (scored, as_wrong) if event.data.get("scored_as_wrong") else (scored, left_out, as_wrong):
+            reading.add(event.sample_id, event.epoch, score)
+    failed = [event for event in recorder.get_events("sample") if event.data["status"] == "error"]
+    report = scored.accuracy_report(reducers)
+    for event in failed:
+        if event.data.get("scored_as_wrong"):
+            name, reading = "accuracy_errors_left_out", left_out
+        else:
+            name, reading = "accuracy_errors_as_wrong", as_wrong
+            as_wrong.add(event.sample_id, event.epoch, 0.0)
+    if failed:
+        other = reading.accuracy_report()
+        report |= {name: other["accuracy"], f"{name}_n": other["n"]}
+    return report
 
 
 def one_or_all(values: list[str]) -> str | list[str]:

@@ -61,7 +61,8 @@ def report_text(
     parts = [harmless(title)]
     if metrics:
         parts.append(table([as_cells(HEADINGS), *(as_cells(row) for row in metrics)]))
-    facts = [("samples", samples_text(samples, seconds, reused))]
+    facts = [("epochs", number(report["epochs"]))] if isinstance(report.get("epochs"), int) else []
+    facts += [("samples", samples_text(samples, seconds, reused))]
     facts += [("tokens", line) for line in tokens(report.get("usage") or {})]
     facts.append(("status", f"{status}: {reason}" if reason else status))
     facts.append(("log", log_path or "none (dry run)"))

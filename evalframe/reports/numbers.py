@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 ERROR_SUFFIX, INTERVAL_SUFFIX, COUNT_SUFFIX = "_stderr", "_ci95", "_n"
-OWN_LINES = frozenset({"n", "usage", "boostrap_std"})
+LONGEST_LIST = 6
+"""Numbers of a list that are shown."""
+OWN_LINES = frozenset({"n", "usage", "boostrap_std", "epochs"})
 """Keys that are no metrics of their own: the number of verdicts, the tokens, and the mould's spelling of a standard error."""
 
 
@@ -34,6 +36,8 @@ def number(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.4f}" if abs(value) < 10_000 else f"{value:,.1f}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(number, value[:LONGEST_LIST])) + (", …" if len(value) > LONGEST_LIST else "")
     return str(value)
 
 

@@ -64,7 +64,8 @@ class Interrupt:
     def listening(self) -> Iterator[Interrupt]:
         """
         Take the signals while the block runs. Off the main thread, where Python allows no handlers, and inside of another such block,
-        this does nothing. A signal that the process was told to ignore (nohup) stays ignored.
+        this does nothing. A closed terminal that the process was told to ignore (nohup) stays ignored; Ctrl-C does not, since shells tell
+        every background job of a script to ignore it.
         """
         if self._listens or threading.current_thread() is not threading.main_thread():
             yield self
@@ -74,7 +75,9 @@ class Interrupt:
             self.note(number)
 
         before: dict[int, Any] = {
-            number: signal.signal(number, handle) for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN
+            number: signal.signal(number, handle)
+            for number in SIGNALS
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
         }
         self._listens = True
         try:

@@ -270,6 +270,9 @@ class RunConfig:
         7, whole(0), MODEL, "Tries after the first for a call that failed in passing (429, 5xx, lost connections).", metavar="N"
     )
     max_total_retry_s: float = setting(900.0, seconds, MODEL, "Seconds that all tries of one call may take together.", metavar="SECONDS")
+    max_retry_after_s: float = setting(
+        120.0, seconds, MODEL, "The most that is believed of what a server asks to wait (Retry-After).", metavar="SECONDS"
+    )
     cache: bool = setting(
         False, boolean, MODEL, "Take answers that the same question got before from a cache on this machine.",
         variable="EVALFRAME_CACHE", switch=True,

@@ -295,6 +295,7 @@ def run_wide(config: RunConfig) -> dict[str, Any]:
         "timeout_s": config.timeout_s,
         "max_retries": config.max_retries,
         "max_total_retry_s": config.max_total_retry_s,
+        "max_retry_after_s": config.max_retry_after_s,
         "max_connections": config.threads,
     }
 

@@ -4,6 +4,7 @@ Progress on stderr: a bar where someone watches, a line now and then where a fil
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -16,10 +17,19 @@ from evalframe.runs.config import NO, YES
 
 LINE_EVERY_S = 10.0
 """Seconds between two lines where no terminal listens."""
+SAID_S = 0.5
+"""Seconds within which runs that stop together say so once."""
+
+
+_said_stopping_at = [-math.inf]
 
 
 def say_stopping(stream: TextIO, grace_s: float) -> None:
-    """Say, past all buffers since this is called in a signal handler, that the run is stopping."""
+    """Say, past all buffers since this is called in a signal handler, that the run is stopping; once, where several runs are."""
+    now = time.monotonic()
+    if now - _said_stopping_at[0] < SAID_S:
+        return
+    _said_stopping_at[0] = now
     text = f"\nstopping: samples in flight get {grace_s:g} s; a second Ctrl-C stops at once\n"
     with suppress(OSError, ValueError):
         os.write(stream.fileno(), text.encode("ascii"))

@@ -4,9 +4,10 @@ from random import Random
 
 import pytest
 
-from evalframe.completion_fns.remote import Patience, Unreadable, drive, send_with_retries
+from evalframe.completion_fns.remote import Lane, Patience, Unreadable, drive, send_with_retries
 from evalframe.core.completion import Reply, Send, Usage, Wait
 from evalframe.core.errors import BadReply, CallFailed, ModelUnavailable, RequestRefused
+from evalframe.resilience.rates import RateLimiter
 from evalframe.resilience.retry import RetryPolicy
 
 REQUEST = Send("http://u:p@host:1/v1/chat/completions?k=v", {"authorization": "Bearer sk-secret-0000", "api-key": "az-secret"}, b"{}", 5.0)
@@ -35,7 +36,7 @@ class World:
         self.slept.append(seconds)
 
     def run(self):
-        return drive(send_with_retries(REQUEST, read, self.patience), self, self.sleep)
+        return drive(send_with_retries(REQUEST, read, self.patience), Lane(self, RateLimiter(), self.sleep))
 
 
 def test_it_yields_what_to_do_and_does_nothing_itself():
@@ -130,4 +131,4 @@ def test_an_error_of_the_transport_reaches_whoever_asked():
             raise StopIteration("not the generator's own")
 
     with pytest.raises(StopIteration):
-        drive(send_with_retries(REQUEST, read, World().patience), Broken(), print)
+        drive(send_with_retries(REQUEST, read, World().patience), Lane(Broken(), RateLimiter(), print))

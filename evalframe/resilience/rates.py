@@ -1,0 +1,151 @@
+"""
+How many calls one endpoint gets at once, after it has said that they are too many. State only: nothing here waits or sends.
+
+At first there is no limit but the callers' own number. A 429 halves the calls that are under way, once for a burst of them; each good
+reply then gives a part of a slot back, two slots for each round of them, until there are as many again as there ever were.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+FULL_S = 0.02
+"""How soon a caller who found all slots taken asks again."""
+RECOVERY = 2
+"""Slots that each round of good replies gives back."""
+QUIET_S = 60.0
+"""Seconds without a complaint after which there is no limit any more, however few calls there were."""
+
+
+@dataclass(frozen=True)
+class Throttling:
+    """
+    How often an endpoint has complained.
+
+    Args:
+        times: Complaints.
+        waited_s: Seconds that callers have waited for a slot or for the endpoint's pause, together.
+    """
+
+    times: int = 0
+    waited_s: float = 0.0
+
+    def since(self, before: Throttling) -> Throttling:
+        """What has come since then."""
+        return Throttling(self.times - before.times, self.waited_s - before.waited_s)
+
+
+class RateLimiter:
+    """
+    The slots of one endpoint and account; for many threads at once.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._most = 0
+        self._limit = math.inf
+        self._cut_at = -math.inf
+        self._paused_until = -math.inf
+        self._told = Throttling()
+
+    @property
+    def limit(self) -> float:
+        """How many calls may be under way; infinity without a limit."""
+        return self._limit
+
+    @property
+    def told(self) -> Throttling:
+        """How often the endpoint has complained so far."""
+        return self._told
+
+    def enter(self, *, is_new: bool = True) -> float:
+        """
+        Take a slot.
+
+        Args:
+            is_new: Whether this is a call's first try. New ones heed a pause that the endpoint has asked somebody else for; who tries again
+                has waited already for as long as it was told.
+
+        Returns:
+            0 if there was one; else the seconds after which it is worth asking again. A slot is given back with `leave`.
+        """
+        with self._lock:
+            if self._limit < math.inf or self._paused_until > 0:
+                wait_s = self._wait_s(self._clock(), is_new=is_new)
+                if wait_s > 0:
+                    return wait_s
+            self._under_way += 1
+            self._most = max(self._most, self._under_way)
+            return 0.0
+
+    def _wait_s(self, now: float, *, is_new: bool) -> float:
+        if is_new and now < self._paused_until:
+            return self._paused_until - now
+        if now - self._cut_at > QUIET_S:
+            self._limit = math.inf
+        return FULL_S if self._under_way + 1 > self._limit else 0.0
+
+    def leave(self, *, sent_at: float, complains: bool, hint_s: float = 0.0, is_good: bool = False) -> None:
+        """
+        Give a slot back, and say what came of the call.
+
+        Args:
+            sent_at: When it was sent, by the limiter's clock.
+            complains: Whether the endpoint said that there were too many.
+            hint_s: For how long it wants no more, as far as that is believed.
+            is_good: Whether it has answered.
+        """
+        with self._lock:
+            if complains:
+                self._complain(sent_at, hint_s)
+            elif is_good and self._limit < math.inf:
+                self._limit += RECOVERY / self._limit
+                if self._limit >= self._most:
+                    self._limit = math.inf
+            self._under_way -= 1
+
+    def _complain(self, sent_at: float, hint_s: float) -> None:
+        now = self._clock()
+        self._told = Throttling(self._told.times + 1, self._told.waited_s)
+        if hint_s > 0:
+            self._paused_until = max(self._paused_until, now + hint_s)
+        if sent_at > self._cut_at:  # else it was sent before the last cut, and complains of the same crowd
+            self._limit = max(1.0, min(self._limit, self._under_way) / 2)
+            self._cut_at = now
+
+    def waited(self, seconds: float) -> None:
+        """Count seconds that a caller has waited."""
+        with self._lock:
+            self._told = Throttling(self._told.times, self._told.waited_s + seconds)
+
+    def now(self) -> float:
+        """The limiter's clock."""
+        return self._clock()
+
+
+class Limiters:
+    """One limiter for each endpoint and account, whoever asks there: the tested model, its judges, another run of this process."""
+
+    def __init__(self) -> None:
+        self._limiters: dict[tuple[str, int], RateLimiter] = {}
+        self._lock = threading.Lock()
+
+    def of(self, url: str, account: str) -> RateLimiter:
+        """
+        The limiter of an endpoint.
+
+        Args:
+            url: Its address.
+            account: What tells one account there from another; only its hash is kept.
+        """
+        with self._lock:
+            return self._limiters.setdefault((url, hash(account)), RateLimiter())
