@@ -310,7 +310,8 @@ class Pass:
         self.stop = Stop(loop.clock)
         self.backlog = Backlog((), may_return=False)
         self._base = ".".join(asked.name.split(".")[:2])
-        self._copies = isinstance(samples, list) and (loop.epochs.epochs > 1 or loop.failure.retry_on_error > 0)
+        may_come_again = loop.epochs.epochs > 1 or loop.failure.retry_on_error > 0
+        self._copies = may_come_again and not getattr(samples, "reads_anew", False)
         self._under_way: dict[tuple[int, int], Attempt] = {}
         self._booking = threading.Lock()
 
@@ -334,7 +335,7 @@ class Pass:
                 for attempt in executor.map(work, self.backlog, self.stop):
                     if attempt.is_final:
                         loop.tell("ended", loop.tally.counts)
-                    if attempt.status == "completed":
+                    if attempt.status in ("completed", "limit"):
                         self._keep(attempt.index, attempt.scope.epoch, attempt.result)
         finally:
             self._leave_behind()
@@ -364,8 +365,7 @@ class Pass:
                     data = ended.data()
                     if "result_lost" in data:
                         continue
-                    if ended.status == "completed":
-                        self._keep(index, epoch, data.get("result"))
+                    self._keep(index, epoch, data.get("result"))
                 done[self._slot(index, epoch)] = 1
                 loop.tally.reuse(ended)
         if loop.tally.reused < earlier.ended:
@@ -509,7 +509,8 @@ class Pass:
 
     def _has_answered(self) -> bool:
         """Whether a model has answered in this process."""
-        return self.loop.tally.counts.completed > self.loop.tally.reused
+        counts = self.loop.tally.counts
+        return counts.completed + counts.limit > self.loop.tally.reused
 
     def _heed_budget(self) -> None:
         """Begin no sample past what the run may spend."""

@@ -107,7 +107,7 @@ def observer(arguments: argparse.Namespace, name: str = "") -> Bar | Lines | Non
 
 def announce(prepared: Prepared, registry: Registry) -> None:
     """Say what is about to happen, and where the log lies."""
-    for warning in registry.warnings:
+    for warning in (*registry.warnings, *prepared.warnings):
         say(f"warning: {warning}")
     config, names = prepared.config, ", ".join(prepared.run_spec.completion_fns)
     workers = "one after the other" if config.sequential else f"{config.threads} at once"

@@ -143,8 +143,8 @@ class CachedCompletionFn:
         if scope is None:
             return question
         with self._lock:
-            before = scope.memo.get(question, 0)
-            scope.memo[question] = before + 1
+            before = scope.root.memo.get(question, 0)
+            scope.root.memo[question] = before + 1
         return sha256({**asked, "before": before}) if before else question
 
     def _keep(self, key: str, completion: CompletionResult) -> None:
@@ -188,7 +188,7 @@ class AnswersKept:
         hits, misses = sum(one.hits for one in self.functions), sum(one.misses for one in self.functions)
         said = [f"cache: {hits} of {hits + misses} answers were taken from {self.cache.path}"] if hits + misses else []
         said += [
-            f"cache: answers of {one.inner!r} are not kept, since it does not say what they depend on"
+            f"cache: answers of {named(one.inner)} are not kept, since it does not say what they depend on"
             for one in self.functions
             if not one.can_keep
         ]
@@ -197,6 +197,11 @@ class AnswersKept:
     def close(self) -> None:
         """Let go of the file."""
         self.cache.close()
+
+
+def named(function: CompletionFn) -> str:
+    """How a function is called for a person."""
+    return str(getattr(function, "model", None) or type(function).__name__)
 
 
 def record_hit(prompt: Prompt, completion: Completion, identity: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ class DummyCompletionFn:
     model = "dummy"
 
     def __init__(self, reply: str = "This is a dummy response.") -> None:
-        self.reply = reply
+        self.reply = str(reply)  # a command line gives numbers as numbers
 
     def __call__(self, prompt: Prompt, **options: Any) -> Completion:
         """Answer `prompt`; options are logged and otherwise without effect."""

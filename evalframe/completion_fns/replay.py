@@ -101,8 +101,8 @@ class ReplayCompletionFn:
             return fitting[0] if fitting else None
         fitting = [event for event in fitting if event.epoch == scope.epoch]
         own = [event for event in fitting if place(event.sample_id) == place(scope.sample_id)]
-        turn = scope.memo.get((self.model, asked), 0)
-        scope.memo[self.model, asked] = turn + 1
+        turn = scope.root.memo.get((self.model, asked), 0)
+        scope.root.memo[self.model, asked] = turn + 1
         fitting = own or fitting[:1]
         return fitting[turn] if turn < len(fitting) else None
 

@@ -98,7 +98,9 @@ class Attempt:
         recorder.begin(verdict)
         with recorder.in_scope(verdict):
             recorder.record_match(False, scored_as_wrong=True, error=self.message)
-        told = {"status": "error", "scored_as_wrong": True, "input_sha256": self._input_sha256}
+        told: dict[str, Any] = {"status": "error", "scored_as_wrong": True, "input_sha256": self._input_sha256}
+        if self.scope.kept is not None:
+            told["answers"] = self.scope.kept
         recorder.end(verdict, {**told, "error": {"type": type(self.error).__name__, "message": self.message}})
 
 

@@ -41,8 +41,9 @@ A message says what was wanted, where (file:line:column), what is known, and in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 
 class EvalframeError(Exception):
@@ -219,6 +220,33 @@ class Faults(EvalframeError):
     def __init__(self, errors: Iterable[EvalframeError]) -> None:
         self.errors: tuple[EvalframeError, ...] = tuple(flat for error in errors for flat in flatten(error))
         super().__init__("\n".join(described(error) for error in self.errors))
+
+
+class Collector:
+    """Gathers faults, so that all of them can be told at once."""
+
+    def __init__(self) -> None:
+        self._found: list[EvalframeError] = []
+
+    def of(self, step: Callable[[], Any]) -> Any:
+        """What `step` returns; None, and the fault kept, if it raises one."""
+        try:
+            return step()
+        except EvalframeError as error:
+            self.add(error)
+            return None
+
+    def add(self, error: EvalframeError) -> None:
+        """Keep a fault, once."""
+        if str(error) not in [str(other) for other in self._found]:
+            self._found.append(error)
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def all(self) -> EvalframeError:
+        """The fault, or all of them as one error."""
+        return self._found[0] if len(self._found) == 1 else Faults(self._found)
 
 
 def flatten(error: EvalframeError) -> tuple[EvalframeError, ...]:

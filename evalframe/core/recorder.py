@@ -43,6 +43,7 @@ class SampleScope:
         kept: Answers that an earlier attempt was given and that were not graded yet; nobody is asked for them again.
         watch: What holds the attempt to its limits; None for no limits.
         memo: What a completion function needs to remember of this attempt, by a key of its own.
+        outer: The attempt that this scope was opened in, by the eval's own code; what happens is booked there.
     """
 
     recorder: Recorder
@@ -60,6 +61,12 @@ class SampleScope:
     kept: list[str] | None = None
     watch: Watch | None = None
     memo: dict[Any, Any] = field(default_factory=dict)
+    outer: SampleScope | None = None
+
+    @property
+    def root(self) -> SampleScope:
+        """The attempt itself, however many scopes were opened in it."""
+        return self if self.outer is None else self.outer.root
 
     def spend(self, model: str, spent: Usage) -> None:
         """Book the tokens of a call."""
@@ -190,7 +197,7 @@ class Recorder(ABC):
         outer = self._own_scope()
         inner = SampleScope(self, sample_id)
         if outer is not None:
-            inner.epoch, inner.usage, inner.watch, inner.memo = outer.epoch, outer.usage, outer.watch, outer.memo
+            inner.outer, inner.epoch, inner.watch = outer, outer.epoch, outer.watch
         with self.in_scope(inner) as scope:
             yield scope
 
@@ -281,13 +288,13 @@ class Recorder(ABC):
         if isinstance(expected, list) and len(expected) == 1:
             expected = expected[0]
         if scope := self._own_scope():
-            scope.scored += 1
+            scope.root.scored += 1
         self.record_event("match", {"correct": correct, "expected": expected, "picked": picked, **extra}, sample_id)
 
     def record_unscored(self, reason: str, *, sample_id: str | None = None, **extra: Any) -> None:
         """Record that no verdict could be given, and why."""
         if scope := self._own_scope():
-            scope.unscored += 1
+            scope.root.unscored += 1
         self.record_event("unscored", {"reason": reason, **extra}, sample_id)
 
     def record_sampling(self, prompt: Any, sampled: Any, sample_id: str | None = None, **extra: Any) -> None:
@@ -307,11 +314,11 @@ class Recorder(ABC):
         self.record_event("sampling", {"prompt": prompt, "sampled": sampled, **extra}, sample_id)
         if scope is None:
             return
-        model, spent = str(extra.get("model") or ""), Usage.from_dict(extra.get("usage"))
-        scope.turns += 1
-        scope.answer = sampled
+        model, spent, attempt = str(extra.get("model") or ""), Usage.from_dict(extra.get("usage")), scope.root
+        attempt.turns += 1
+        attempt.answer = sampled
         if "usage" in extra:
-            scope.spend(model, spent)
+            attempt.spend(model, spent)
         if scope.watch is not None:
             scope.watch.after_call(model, spent)
 
@@ -443,7 +450,7 @@ def record_sampling_if_in_scope(prompt: Any, sampled: Any, **extra: Any) -> None
 def note_waiting(seconds: float) -> None:
     """Book seconds of the sample in scope as waiting, not working."""
     if scope := _scope.get():
-        scope.waiting_s += seconds
+        scope.root.waiting_s += seconds
 
 
 def before_call(prompt: Prompt) -> None:

@@ -148,6 +148,8 @@ class JsonlRows(Rows):
         BadRows, BadSample, Faults: Whatever is wrong with its rows, all of it.
     """
 
+    reads_anew = True
+
     def __init__(self, path: str | Path, *, check: Check | None = None, unique_ids: bool = True) -> None:
         path = Path(path).absolute()
         inspection = Inspection(str(path), check=check, unique_ids=unique_ids, advice=ADVICE)

@@ -33,6 +33,9 @@ class Rows(Sequence[Row]):
         bytes: Its size.
     """
 
+    reads_anew = False
+    """Whether each look at a row gives a new one, which its reader may change."""
+
     def __init__(self, path: str | Path, *, sha256: str, bytes: int) -> None:
         self.path = path
         self.sha256 = sha256

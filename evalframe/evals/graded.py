@@ -13,7 +13,7 @@ from importlib import import_module
 from random import Random
 from typing import Any, Literal
 
-from evalframe.core.completion import CompletionFn, CompletionResult, Usage, texts_of
+from evalframe.core.completion import CompletionFn, CompletionResult, texts_of
 from evalframe.core.errors import BadArguments, BadClass, BadSample, EmptyDataset, MetricError
 from evalframe.core.grade import Grade
 from evalframe.core.grader import Grader
@@ -27,7 +27,6 @@ from evalframe.core.recorder import (
     lift_limits,
     record_match,
     record_metrics,
-    record_sampling,
     record_unscored,
 )
 from evalframe.core.reducer import Reducer
@@ -36,8 +35,6 @@ from evalframe.eval import Eval
 from evalframe.metrics.basic import RunningMean, accuracy_report
 from evalframe.metrics.repeats import RepeatedScores
 from evalframe.solvers.few_shot import FewShot
-
-NOTHING_SPENT = Usage(calls=0).to_dict()
 
 
 class Graded(Eval):
@@ -190,7 +187,8 @@ class Graded(Eval):
         """The model's answers; those that an earlier attempt got, and whose grading failed, are not asked for again."""
         scope = current_scope()
         if scope is not None and scope.kept is not None:
-            record_sampling(self.prompt(sample, rng), one_or_all(scope.kept), usage=NOTHING_SPENT, reused=True)
+            told = {"prompt": self.prompt(sample, rng), "sampled": one_or_all(scope.kept), "reused": True}
+            scope.recorder.record_event("sampling", told)  # nobody is asked: no turn, no tokens
             return scope.kept
         answers = texts_of(self.generate(sample, rng))
         if scope is not None:

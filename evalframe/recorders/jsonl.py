@@ -127,8 +127,8 @@ class JsonlRecorder(Recorder):
     def end(self, scope: SampleScope, data: Mapping[str, Any]) -> None:
         super().end(scope, data)
         with self._lock:
-            self._attempts.end(scope.sample_id, scope.epoch, scope.attempt, data)
             self._flush()
+            self._attempts.end(scope.sample_id, scope.epoch, scope.attempt, data)
         if self._fsync and self._descriptor is not None:
             os.fsync(self._descriptor)
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evalframe.reports.numbers import Row, number, rows, tokens
+from evalframe.reports.numbers import Row, by_epoch, number, rows, tokens
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 NUMERIC = re.compile(r"-?[\d.,]+|none$")
@@ -61,7 +61,7 @@ def report_text(
     parts = [harmless(title)]
     if metrics:
         parts.append(table([as_cells(HEADINGS), *(as_cells(row) for row in metrics)]))
-    facts = [("epochs", number(report["epochs"]))] if isinstance(report.get("epochs"), int) else []
+    facts = [("by epoch", line) for line in by_epoch(report)]
     facts += [("samples", samples_text(samples, seconds, reused))]
     facts += [("tokens", line) for line in tokens(report.get("usage") or {})]
     facts.append(("status", f"{status}: {reason}" if reason else status))

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 ERROR_SUFFIX, INTERVAL_SUFFIX, COUNT_SUFFIX = "_stderr", "_ci95", "_n"
-LONGEST_LIST = 6
+EPOCH_SUFFIX = "_by_epoch"
+LONGEST_LIST = 8
 """Numbers of a list that are shown."""
 OWN_LINES = frozenset({"n", "usage", "boostrap_std", "epochs"})
 """Keys that are no metrics of their own: the number of verdicts, the tokens, and the mould's spelling of a standard error."""
@@ -45,7 +46,7 @@ def rows(report: Mapping[str, Any]) -> list[Row]:
     """The metrics of a report, in its order."""
     found = []
     for key, value in report.items():
-        if key in OWN_LINES or is_about_another(key, report) or isinstance(value, Mapping):
+        if key in OWN_LINES or is_about_another(key, report) or isinstance(value, Mapping | list | tuple):
             continue
         interval = report.get(key + INTERVAL_SUFFIX)
         counted = report.get(key + COUNT_SUFFIX, report.get("n") if key + ERROR_SUFFIX in report else None)
@@ -59,6 +60,15 @@ def rows(report: Mapping[str, Any]) -> list[Row]:
             )
         )
     return found
+
+
+def by_epoch(report: Mapping[str, Any]) -> list[str]:
+    """What each epoch came to, in words: a line for each metric that tells it."""
+    lines = []
+    for key, values in report.items():
+        if key.endswith(EPOCH_SUFFIX) and isinstance(values, list | tuple):
+            lines.append(f"{key.removesuffix(EPOCH_SUFFIX)} {number(values)}")
+    return lines
 
 
 def is_about_another(key: str, report: Mapping[str, Any]) -> bool:
@@ -77,5 +87,9 @@ def tokens(usage: Mapping[str, Mapping[str, Any]]) -> list[str]:
         unknown, calls = spent.get("unknown") or 0, spent.get("calls") or 0
         if unknown:
             parts.append(f"unknown for {number(unknown)} of {number(calls)} calls")
+        if spent.get("cost_usd"):
+            parts.append(f"{spent['cost_usd']:.4g} USD")
+        if not parts:
+            continue
         lines.append(f"{model or 'a model without a name'}: {', '.join(parts)}")
     return lines

@@ -5,6 +5,7 @@ What errors of samples mean for a run: how many are too many, how often one is t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class FailurePolicy:
         if isinstance(self.fail_on_error, bool):
             return self.fail_on_error and errors > 0
         if 0 < self.fail_on_error < 1:
-            return errors > self.fail_on_error * total
+            return errors > Fraction(str(self.fail_on_error)) * total  # exact: 0.58 of 50 are 29, and 29 is not more
         return errors > self.fail_on_error
 
     def must_stop(self, errors: int, total: int) -> bool:

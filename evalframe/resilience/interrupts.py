@@ -43,7 +43,7 @@ class Interrupt:
         """Take a signal."""
         if self.signal is not None:
             with suppress(OSError):
-                os.write(STDERR, f"\\n{self.last_words}\\n".encode("utf-8", "backslashreplace"))
+                os.write(STDERR, f"\n{self.last_words}\n".encode("utf-8", "backslashreplace"))
             os._exit(128 + number)
         self.signal = number
         for watcher in list(self._watching):

@@ -273,8 +273,8 @@ class RunConfig:
     max_retry_after_s: float = setting(
         120.0, seconds, MODEL, "The most that is believed of what a server asks to wait (Retry-After).", metavar="SECONDS"
     )
-    cache: bool = setting(
-        False, boolean, MODEL, "Take answers that the same question got before from a cache on this machine.",
+    cache: bool | None = setting(
+        None, boolean, MODEL, "Take answers that the same question got before from a cache on this machine.",
         variable="EVALFRAME_CACHE", switch=True,
     )  # fmt: skip
     cache_dir: str | None = setting(
@@ -419,6 +419,11 @@ class RunConfig:
         if faults:
             raise faults[0] if len(faults) == 1 else Faults(faults)
         return cls(**values)
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether samples, or the run, may go only so far."""
+        return any(getattr(self, name) is not None for name, known in self.settings().items() if known.group == LIMITS)
 
     def to_dict(self) -> dict[str, Any]:
         """All settings by name."""

@@ -45,6 +45,7 @@ class SetMember:
         result: What it came to, if it was run now.
         done_before: The log of an earlier run that counts, if there is one.
         error: Why it could not begin, if it could not.
+        stopped_by: The exit code of the signal that stopped the set before it, if one did.
     """
 
     eval_name: str
@@ -52,6 +53,7 @@ class SetMember:
     result: RunResult | None = None
     done_before: RunLog | None = None
     error: EvalframeError | None = None
+    stopped_by: int = 0
 
     @property
     def succeeded(self) -> bool:
@@ -68,7 +70,7 @@ class SetMember:
         """What it contributes to the set's exit code."""
         if self.error is not None:
             return self.error.exit_code
-        return self.result.exit_code if self.result is not None else 0
+        return self.result.exit_code if self.result is not None else self.stopped_by
 
     def line(self) -> tuple[str, str, str, str, str]:
         """What a table says of it: name, status, accuracy, samples, errors."""
@@ -181,7 +183,7 @@ def run_set(
             stop.request(grace_s=math.inf)
         yield ended
     for number, eval_name in left.items():
-        yield SetMember(eval_name, number)
+        yield SetMember(eval_name, number, stopped_by=crew.interrupt.exit_code or 0)
 
 
 @dataclass(frozen=True)

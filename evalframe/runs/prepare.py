@@ -9,18 +9,18 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from evalframe.core.completion import CompletionFn
-from evalframe.core.errors import BadSetting, EvalFailed, EvalframeError, Faults, LogUnavailable, described
+from evalframe.core.errors import BadSetting, Collector, EvalFailed, EvalframeError, LogUnavailable, described
 from evalframe.core.price import Prices
 from evalframe.core.recorder import Recorder
 from evalframe.core.secrets import Secrets
-from evalframe.core.specs import CompletionFnSpec, EvalSpec, RunSpec
+from evalframe.core.specs import EvalSpec, RunSpec
 from evalframe.eval import Eval
 from evalframe.logs.find import log_dir, log_name
 from evalframe.logs.run_log import RunLog
@@ -28,24 +28,9 @@ from evalframe.loop import Crew, Loop
 from evalframe.registry.env import read_env
 from evalframe.registry.registry import Registry
 from evalframe.runs.config import RunConfig, texts
+from evalframe.runs.functions import Functions, ask_whom, name_of, wanted
 from evalframe.runs.provenance import data_facts, provenance
 from evalframe.runs.resume import check_agreement, resume_line, resumed_log, secrets_missing
-
-
-class Answers(Protocol):
-    """A cache of answers."""
-
-    def wrap(self, function: CompletionFn) -> CompletionFn:
-        """The function, which asks nobody what was answered before."""
-        ...
-
-    def notices(self) -> list[str]:
-        """What a person should know of it at the end of a run."""
-        ...
-
-    def close(self) -> None:
-        """Let go of it."""
-        ...
 
 
 class Source(Protocol):
@@ -75,13 +60,19 @@ class Prepared:
     secrets: Secrets
     log_path: Path | None
     loop: Loop
-    functions: Sequence[CompletionFn]
+    who: Functions
     prices: Prices
-    answers: Answers | None = None
-    """The cache, where one is used."""
     source: Source | None = None
     resume: Mapping[str, Any] | None = None
     """What the log is told of this process, where it takes up a run."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is asked for and will not be heeded."""
+        if self.config.epochs == 1 or hasattr(self.eval, "report"):
+            return []
+        own = type(self.eval).__name__
+        return [f"{own} makes its own report, which heeds no epochs_reducer and may take each epoch for a sample; see docs/epochs.md"]
 
 
 def prepare(
@@ -118,26 +109,23 @@ def prepare(
         for fault in secrets_missing(log, settings):
             faults.add(fault)
     config = faults.of(lambda: RunConfig.resolve(settings, os.environ, spec.run if spec else None, log and log.settings)) if early else None
-    names, functions, who = ask_whom(completion_fn, registry, config, secrets, faults)
+    who = ask_whom(completion_fn, registry, config, secrets, faults)
     if spec is None or config is None:
         raise faults.all()
     secrets.add_arguments([dict(config.extra_eval_params), read_env(spec.args, missing_ok=True)])
     name = full_name(spec.key)
-    built = faults.of(lambda: registry.make_eval(spec, functions, seed=config.seed, name=name, extra=config.extra_eval_params))
+    built = faults.of(lambda: registry.make_eval(spec, who.functions, seed=config.seed, name=name, extra=config.extra_eval_params))
     if built is not None:
         faults.of(partial(checked, built))
-    answers = faults.of(partial(kept_answers, config, registry)) if functions and not faults else None
-    if answers is not None and built is not None:
-        functions = built.completion_fns = [answers.wrap(function) for function in functions]
     loop = faults.of(lambda: Loop.compose(config.to_dict(), prices=registry.price_of, crew=crew, mask=secrets.mask))
-    check_settings(config, functions, names, registry.price_of, faults)
+    check_settings(config, who, registry.price_of, faults)
     if faults or built is None or loop is None:
         raise faults.all()
-    run_spec = make_run_spec(config, spec, name, names, who, built, secrets)
+    run_spec = make_run_spec(config, spec, name, who, built, secrets)
+    prepared = Prepared(config, spec, built, run_spec, secrets, None, loop, who, registry.price_of, source)
     if source is not None:
         run_spec.run_config = {**run_spec.run_config, "source": source.told()}
         loop.holds = source.holds
-    prepared = Prepared(config, spec, built, run_spec, secrets, None, loop, functions, registry.price_of, answers, source)
     if log is not None:
         changed = check_agreement(log, config, run_spec)
         prepared.run_spec, prepared.log_path, prepared.resume = RunSpec.from_line(log.spec), log.path, resume_line(changed, run_spec)
@@ -161,20 +149,7 @@ def log_to_resume(config: RunConfig, completion_fn: str | CompletionFn | Sequenc
     return resumed_log(config.resume, record_path=config.record_path, folder=log_dir(config.log_dir, {}), names=names, eval_name=eval_name)
 
 
-def kept_answers(config: RunConfig, registry: Registry) -> Answers | None:
-    """
-    The cache that the settings ask for.
-
-    Raises:
-        BadSetting: If it cannot be used.
-    """
-    if not config.cache and not config.cache_dir:
-        return None
-    cache: Answers = registry.build("evalframe.completion_fns.cached:AnswersKept", folder=config.cache_dir)
-    return cache
-
-
-def check_settings(config: RunConfig, functions: Sequence[CompletionFn], names: Sequence[str], prices: Prices, faults: Collector) -> None:
+def check_settings(config: RunConfig, who: Functions, prices: Prices, faults: Collector) -> None:
     """Collect what does not go together, and what is missing for it."""
     if not config.dry_run and not config.resume:
         faults.of(partial(check_log_place, Path(config.record_path or log_dir(config.log_dir, {}) / "log").expanduser().absolute()))
@@ -186,7 +161,7 @@ def check_settings(config: RunConfig, functions: Sequence[CompletionFn], names: 
         )
     if config.cost_limit is None and config.max_cost is None:
         return
-    for function, name in zip(functions, names, strict=False):
+    for function, name in zip(who.functions, who.names, strict=False):
         model = getattr(function, "model", None)
         if not isinstance(model, str) or faults.of(partial(prices, model)) is None:
             faults.add(
@@ -218,88 +193,6 @@ def checked(built: Eval) -> None:
         ) from error
 
 
-class Collector:
-    """Gathers faults, so that all of them can be told at once."""
-
-    def __init__(self) -> None:
-        self._found: list[EvalframeError] = []
-
-    def of(self, step: Callable[[], Any]) -> Any:
-        """What `step` returns; None, and the fault kept, if it raises one."""
-        try:
-            return step()
-        except EvalframeError as error:
-            self.add(error)
-            return None
-
-    def add(self, error: EvalframeError) -> None:
-        """Keep a fault, once."""
-        if str(error) not in [str(other) for other in self._found]:
-            self._found.append(error)
-
-    def __bool__(self) -> bool:
-        return bool(self._found)
-
-    def all(self) -> EvalframeError:
-        """The fault, or all of them as one error."""
-        return self._found[0] if len(self._found) == 1 else Faults(self._found)
-
-
-def ask_whom(
-    asked: str | CompletionFn | Sequence[str | CompletionFn],
-    registry: Registry,
-    config: RunConfig | None,
-    secrets: Secrets,
-    faults: Collector,
-) -> tuple[list[str], list[CompletionFn], list[dict[str, Any]]]:
-    """The names, the completion functions, and what the log says of them."""
-    those = wanted(asked)
-    if "" in those:
-        faults.add(BadSetting("the name of a completion function is empty.", do="What there is: evalframe list completion_fns"))
-        those = [item for item in those if item != ""]
-    defaults = run_wide(config) if config else {}
-    extra = dict(config.completion_args) if config else {}
-    names, functions, told = [], [], []
-    for item in those:
-        if not isinstance(item, str):
-            names.append(name_of(item))
-            functions.append(item)
-            told.append({"class": f"{type(item).__module__}:{type(item).__qualname__}", "args": {}})
-            continue
-        names.append(item)
-        found: CompletionFnSpec | None = faults.of(partial(registry.resolve_completion_fn, item, **extra))
-        if found is None:
-            continue
-        told.append({"name": item, "class": found.cls, "args": found.args})
-        secrets.add_arguments(read_env(found.args, missing_ok=True))
-        made = faults.of(partial(registry.make_completion_fn, item, defaults=defaults, **extra))
-        if made is not None:
-            functions.append(made)
-    return names, functions, told
-
-
-def wanted(asked: str | CompletionFn | Sequence[str | CompletionFn]) -> list[str | CompletionFn]:
-    """Each completion function that is asked for; a text may name several, parted by commas."""
-    items = [asked] if isinstance(asked, str) or callable(asked) else list(asked)
-    return [part for item in items for part in (map(str.strip, item.split(",")) if isinstance(item, str) else [item])]
-
-
-def name_of(function: CompletionFn) -> str:
-    """How a callable is called."""
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
-def run_wide(config: RunConfig) -> dict[str, Any]:
-    """What the run says to every completion function that wants to know, unless its entry or the command line says otherwise."""
-    return {
-        "timeout_s": config.timeout_s,
-        "max_retries": config.max_retries,
-        "max_total_retry_s": config.max_total_retry_s,
-        "max_retry_after_s": config.max_retry_after_s,
-        "max_connections": config.threads,
-    }
-
-
 def full_name(key: str) -> str:
     """The name of an eval with a split: its own, or "<name>.default" for one that has none."""
     return key if "." in key else f"{key}.default"
@@ -309,8 +202,7 @@ def make_run_spec(
     config: RunConfig,
     spec: EvalSpec,
     name: str,
-    names: list[str],
-    who: list[dict[str, Any]],
+    who: Functions,
     built: Eval,
     secrets: Secrets,
 ) -> RunSpec:
@@ -321,7 +213,7 @@ def make_run_spec(
         "registry_path": [str(Path(path).expanduser().absolute()) for path in config.registry_path],
         "completion_args": secrets.mask_arguments(config.completion_args),
         "extra_eval_params": secrets.mask_arguments(config.extra_eval_params),
-        "completion_fns": [{**one, "args": secrets.mask_arguments(one["args"])} for one in who],
+        "completion_fns": [{**one, "args": secrets.mask_arguments(one["args"])} for one in who.told],
         "eval_spec": {
             "class": spec.cls,
             "args": secrets.mask_arguments({**spec.args, **config.extra_eval_params}),
@@ -335,7 +227,7 @@ def make_run_spec(
         "initial_settings": {"visible": config.visible if config.visible is not None else config.max_samples is None},
     }
     return RunSpec(
-        completion_fns=[secrets.mask(name) for name in names],
+        completion_fns=[secrets.mask(name) for name in who.names],
         eval_name=name,
         base_eval=base,
         split=split,

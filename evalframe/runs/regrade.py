@@ -45,16 +45,17 @@ class Regrading:
         """Record each verdict that has changed, and return how many there are."""
         before, after = verdicts(self.log.events("match")), verdicts(recorder.get_events("match"))
         turned = {"to_right": 0, "to_wrong": 0, "other": 0}
-        for (number, epoch), now in after.items():
-            then = before.get((number, epoch))
+        for event in recorder.get_events("sample"):
+            number, epoch = place(event)
+            then, now = before.get((number, epoch)), after.get((number, epoch))
             if then == now:
                 continue
-            turned["other" if then is None or len(now) != 1 or len(then) != 1 else "to_right" if now[0] else "to_wrong"] += 1
+            is_plain = then is not None and now is not None and len(then) == len(now) == 1
+            turned["other" if not is_plain else "to_right" if now == [True] else "to_wrong"] += 1
             told = {"before": only(then), "after": only(now), **({"epoch": epoch} if epoch > 1 else {})}
             recorder.record_event("verdict_changed", told, f"{'.'.join(recorder.run_spec.eval_name.split('.')[:2])}.{number}")
-        lost = [key for key in before if key not in after]
         return {
-            "verdicts_changed": sum(turned.values()) + len(lost),
+            "verdicts_changed": sum(turned.values()),
             "verdicts_turned_right": turned["to_right"],
             "verdicts_turned_wrong": turned["to_wrong"],
         }
@@ -65,8 +66,13 @@ def verdicts(events: Any) -> Verdicts:
     found: Verdicts = {}
     event: Event
     for event in events:
-        found.setdefault((str(event.sample_id).rpartition(".")[2], event.epoch), []).append(bool(event.data["correct"]))
+        found.setdefault(place(event), []).append(bool(event.data["correct"]))
     return found
+
+
+def place(event: Event) -> tuple[str, int]:
+    """A sample's number, which it has in every eval over the same data, and the epoch."""
+    return str(event.sample_id).rpartition(".")[2], event.epoch
 
 
 def only(values: list[Any] | None) -> Any:

@@ -132,8 +132,8 @@ def run_eval(
         return conduct(prepared, recorder, log, delivery, observer=observer)
     finally:
         recorder.close()
-        if prepared.answers is not None:
-            prepared.answers.close()
+        if prepared.who.answers is not None:
+            prepared.who.answers.close()
 
 
 def open_recorder(prepared: Prepared) -> tuple[Recorder, Recorder, HttpRecorder | None]:
@@ -194,7 +194,7 @@ def conduct(
             seconds=time.monotonic() - started,
             errors={loop.tally.examples[kind]: times for kind, times in loop.tally.errors.most_common()},
             reused=loop.tally.reused,
-            notices=tuple(notices_of([*prepared.functions, prepared.answers])),
+            notices=tuple(notices_of([*prepared.who.functions, prepared.who.answers])),
         )
         finish(result, recorder, log, delivery, loop.tally)
     return result

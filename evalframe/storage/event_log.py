@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ RESUME_HEAD = b'{"resume"'
 MOST_NUMBERED = 1 << 25
 """Samples past this are kept one by one, so that an odd id in a log cannot ask for an array of gigabytes."""
 DIGEST_CHARACTERS = 16
+NOWHERE = Path()
 BUFFER_BYTES = 1 << 20
 READ_BYTES = 1 << 18
 
@@ -53,6 +54,7 @@ class Ends:
         self._digests: dict[int, array[int]] = {}
         self._others: dict[tuple[str, int], tuple[int, int]] = {}
         self._odd: dict[tuple[str, int], tuple[int, str, bool]] = {}
+        self._unended: dict[tuple[str, int], int] = {}
 
     def add(self, sample_id: str, epoch: int, attempt: int, offset: int, data: Mapping[str, Any]) -> None:
         """Keep the end of an attempt; a later one replaces it."""
@@ -74,8 +76,27 @@ class Ends:
             digests.extend(more)
         offsets[index], digests[index] = offset, digest
 
+    def add_unended(self, sample_id: str, epoch: int, attempt: int) -> None:
+        """An attempt was begun that nothing ended: the next one is not to be taken for it."""
+        self._unended[sample_id, epoch] = max(attempt, self._unended.get((sample_id, epoch), 0))
+
+    def attempt(self, sample_id: str, epoch: int) -> int:
+        """The number of the attempt that ended last; 0 where none has."""
+        found = self._last(NOWHERE, sample_id, epoch)
+        return found.attempt if found is not None else 0
+
     def get(self, path: Path, sample_id: str, epoch: int) -> Ended | None:
-        """How the last attempt ended; its data is read from the log when it is asked for."""
+        """
+        How the last attempt ended; its data is read from the log when it is asked for. The attempt's number is that of the last one that
+        was begun.
+        """
+        unended = self._unended.get((sample_id, epoch), 0)
+        found = self._last(path, sample_id, epoch)
+        if found is None:
+            return Ended(unended, "interrupted", "", False, dict) if unended else None
+        return replace(found, attempt=unended) if unended > found.attempt else found
+
+    def _last(self, path: Path, sample_id: str, epoch: int) -> Ended | None:
         index = self._index(sample_id)
         if index is None:
             found = self._others.get((sample_id, epoch))
@@ -201,8 +222,10 @@ class Scan:
     def finish(self) -> Scan:
         """The pass is over: attempts that were begun and never ended count for nothing; in a log without ends, all do."""
         if "sample" in self.offsets or (self.spec or {}).get("evalframe"):
-            for key in self._begun:
-                self.attempts.begin(*key)
+            for sample_id, epoch, attempt in self._begun:
+                if attempt > self.ends.attempt(sample_id, epoch):  # else it was recorded of an attempt that had ended
+                    self.attempts.begin(sample_id, epoch, attempt)
+                    self.ends.add_unended(sample_id, epoch, attempt)
         self._begun.clear()
         self.earlier.ended = sum(1 for _ in self.ends.keys())  # noqa: SIM118 - no mapping
         return self

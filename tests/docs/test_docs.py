@@ -5,6 +5,7 @@ A block of yaml, jsonl, json or python under a line that ends in "`path`:" is a 
 of text under it is what it prints; "…" stands for what differs from run to run. Commands that install are left to .ci/run.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from loopback import ModelStub, said
+from loopback import ModelStub, refused, said
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -75,6 +76,53 @@ def test_the_first_run_prints_what_the_readme_shows(tmp_path):
     # on another processor the model may answer a little differently, so digits may differ
     alike = [re.sub(r"\d+", "0", text) for text in (shown, done.stderr + done.stdout)]
     assert matches(*(re.sub(r" +", " ", text) for text in alike)), done.stderr + done.stdout
+
+
+def rows_of_errors():
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    table = page.partition("| the other reading |")[2].partition("\n\n")[0].splitlines()[2:]
+    for line in table:
+        flags, accuracy, other, code = (cell.strip() for cell in line.strip("|").split("|"))
+        yield pytest.param("" if flags == "(none)" else flags.strip("`"), accuracy, other, int(code), id=flags.strip("`()"))
+
+
+def of_how_many(report, name, count):
+    return f"{report[name]} ({round(report[name] * report[count])}/{report[count]})"
+
+
+@pytest.mark.parametrize(("flags", "accuracy", "other", "code"), list(rows_of_errors()))
+def test_the_table_of_errors_is_what_a_run_reports(flags, accuracy, other, code, tmp_path, capsys, monkeypatch):
+    from evalframe.cli.oaieval import main  # case DOC-03
+
+    def answer(_number, body):
+        number = body["messages"][-1]["content"][-1]
+        return refused(500) if number == "4" else said(number)
+
+    files = {path["path"]: body for before, _, body in blocks(ROOT / "docs" / "errors.md") if (path := FILE.search(before))}
+    for name in ("my/data/numbers/samples.jsonl", "my/evals/numbers.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(files[name], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with ModelStub(answer) as stub:
+        monkeypatch.setenv("OPENAI_BASE_URL", stub.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0000")
+        done = main(["gpt-4o-mini", "numbers", "--registry_path", "my", "--max_retries", "0", "--json", *flags.split()])
+    report = json.loads(capsys.readouterr().out)["report"]
+    name, *_ = (key for key in report if key in ("accuracy_errors_as_wrong", "accuracy_errors_left_out"))
+    assert of_how_many(report, "accuracy", "n") == accuracy
+    assert f"`{name}` {of_how_many(report, name, f'{name}_n')}" == other
+    assert done == code
+
+
+def test_what_a_resumed_run_must_agree_in_is_in_the_docs():
+    from evalframe.runs.config import RunConfig
+
+    page = (ROOT / "docs" / "resume.md").read_text(encoding="utf-8")
+    agree = page.partition("## What must agree")[2].partition("| may grow |")[0]
+    grow = page.partition("| may grow |")[2].partition("\n")[0]
+    bearing = {name: known for name, known in RunConfig.settings().items() if known.bears_on_results}
+    assert set(re.findall(r"`(\w+)`", agree)) == {name for name, known in bearing.items() if not known.may_grow}
+    assert set(re.findall(r"`(\w+)`", grow)) == {name for name, known in bearing.items() if known.may_grow}
 
 
 def test_every_setting_is_in_the_docs():

@@ -129,3 +129,16 @@ def test_odd_ids_are_kept_like_all_others(tmp_path, sample_id):
     assert (end.attempt, end.status, end.input_sha256) == (2, "limit", SHA[:16])
     assert ends.get(tmp_path, sample_id, 2) is None
     assert set(ends.keys()) == {("a.dev.1", 1), (sample_id, 3)}
+
+
+def test_an_attempt_that_nothing_ended_keeps_its_number(recorder):
+    attempt(recorder, 0, None)
+    attempt(recorder, 1, "error", answers=["kept"])
+    attempt(recorder, 1, None, attempt=2)
+    recorder.flush()
+    log = scan(recorder.path)
+    first, second = (log.ends.get(recorder.path, f"a.dev.{number}", 1) for number in (0, 1))
+    assert (first.attempt, first.status) == (1, "interrupted")
+    assert (second.attempt, second.status, second.data()["answers"]) == (2, "error", ["kept"])
+    assert set(log.ends.keys()) == {("a.dev.1", 1)}
+    assert matches(log, recorder.path) == []
