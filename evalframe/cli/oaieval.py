@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evalframe.cli.options import Parser, add_settings, given_settings, guarded, say, set_up_messages
+from evalframe.cli.options import Parser, add_settings, given_settings, guarded, say, set_up_messages, whoever_listens
 
 if TYPE_CHECKING:
     from evalframe.registry.registry import Registry
@@ -74,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
         on_start=lambda prepared: announce(prepared, registry),
         **given_settings(arguments),
     )
-    show(result, as_json=arguments.json)
+    with whoever_listens():
+        show(result, as_json=arguments.json)
     if arguments.junit:
         from evalframe.cli.junit import write_outcomes
 

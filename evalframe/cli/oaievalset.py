@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from evalframe.cli.oaieval import announce, observer, show
-from evalframe.cli.options import Parser, add_settings, given_settings, guarded, say, set_up_messages
+from evalframe.cli.options import Parser, add_settings, given_settings, guarded, say, set_up_messages, whoever_listens
 from evalframe.runs.config import PARALLEL
 
 DESCRIPTION = "Run the evals of a set in this process. What has succeeded before is not run again; what has not is taken up where it ended."
@@ -72,14 +72,16 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         codes.append(member.exit_code)
         if member.result is not None:
-            show(member.result, as_json=arguments.json)
+            with whoever_listens():
+                show(member.result, as_json=arguments.json)
         if member.error is not None:
             say(described(member.error))
         if member.done_before is not None:
             say(f"{member.eval_name} is done already: {member.done_before.path}")
         lines[member.number] = member.line()
     if not arguments.json:
-        print("\n" + table([("eval", "status", "accuracy", "samples", "errors"), *(lines[number] for number in sorted(lines))]))
+        with whoever_listens():
+            print("\n" + table([("eval", "status", "accuracy", "samples", "errors"), *(lines[number] for number in sorted(lines))]))
     left = [line[0] for _, line in sorted(lines.items()) if line[1] not in ("success", "done before")]
     if left:
         say(f"not done: {', '.join(left)}. The same command runs what is missing.")

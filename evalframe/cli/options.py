@@ -12,6 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -154,6 +155,28 @@ def say(message: str) -> None:
     logging.getLogger("evalframe").info(harmless(message))
 
 
+@contextmanager
+def whoever_listens() -> Iterator[None]:
+    """Print; where the reader of a pipe has gone or the terminal is closed, what comes after this goes on all the same."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        if not is_unheard(error):
+            raise
+        say_no_more()
+
+
+def is_unheard(error: Exception) -> bool:
+    """Whether an error only tells that nobody reads the output any more."""
+    return isinstance(error, OSError) and error.errno in (errno.EPIPE, errno.EIO)
+
+
+def say_no_more() -> None:
+    """Send stdout nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def guarded(command: Callable[[], int], *, debug: bool) -> int:
     """
     Run a command; whatever goes wrong is told in words.
@@ -171,12 +194,10 @@ def guarded(command: Callable[[], int], *, debug: bool) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who read the output has gone; nothing is left to say
-        return 0
     except Exception as error:  # noqa: BLE001 - a defect of ours, told without a traceback unless asked for
-        if isinstance(error, OSError) and error.errno == errno.EIO:
-            return UNEXPECTED  # the terminal is closed: there is nobody to tell
+        if is_unheard(error):
+            say_no_more()
+            return 0
         show_error(f"evalframe met an error of its own: {described(error)}. Run again with --debug to see where.", secrets, debug=debug)
         return UNEXPECTED
     return code

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from evalframe.cli.options import add_settings, given_settings
+from evalframe.cli.options import add_settings, given_settings, whoever_listens
 
 if TYPE_CHECKING:
     from evalframe.runs.run import RunResult
@@ -40,9 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
         on_start=lambda prepared: announce(prepared, registry),
         **given_settings(arguments),
     )
-    show(result, as_json=arguments.json)
-    if not arguments.json:
-        show_changes(result)
+    with whoever_listens():
+        show(result, as_json=arguments.json)
+        if not arguments.json:
+            show_changes(result)
     return result.exit_code
 
 

@@ -9,7 +9,7 @@ import os
 from contextlib import chdir
 from pathlib import Path
 
-from evalframe.cli.options import add_settings, given_settings, say
+from evalframe.cli.options import add_settings, given_settings, say, whoever_listens
 
 HELP = "Take a run up again where it ended: ask only what is missing, has failed or has changed."
 
@@ -41,5 +41,6 @@ def run(arguments: argparse.Namespace) -> int:
             on_start=lambda prepared: announce(prepared, registry),
             **again.settings,
         )
-    show(result, as_json=arguments.json)
+    with whoever_listens():
+        show(result, as_json=arguments.json)
     return result.exit_code
