@@ -102,12 +102,18 @@ class Earlier:
         usage: Tokens by model, of all attempts.
         seconds, waiting_s: Of all attempts together.
         ended: Samples and epochs whose last attempt counts.
+        data: Of each of these processes, the SHA-256 of every data file that it read.
     """
 
     usage: dict[str, Usage] = field(default_factory=dict)
     seconds: float = 0.0
     waiting_s: float = 0.0
     ended: int = 0
+    data: list[frozenset[str]] = field(default_factory=list)
+
+    def all_read(self, sha256: object) -> bool:
+        """Whether every one of them read the data file with this hash."""
+        return bool(self.data) and all(sha256 in files for files in self.data)
 
 
 _scope: ContextVar[SampleScope | None] = ContextVar("evalframe_sample_scope", default=None)

@@ -136,7 +136,8 @@ def prepare(
 
 def log_to_resume(config: RunConfig, completion_fn: str | CompletionFn | Sequence[str | CompletionFn], eval_name: str) -> RunLog | None:
     """
-    The log of the run that is taken up, if one is.
+    The log of the run that is taken up, if one is; there is none in a file that a kill left empty, nor in one that `record_path` names and
+    that is not there yet. So a command with both flags can be given again and again.
 
     Raises:
         EvalframeError: If it cannot be found, or be taken up.
@@ -145,6 +146,9 @@ def log_to_resume(config: RunConfig, completion_fn: str | CompletionFn | Sequenc
         return None
     if config.dry_run:
         raise BadSetting("--dry-run keeps no log, so there is none to --resume.", do="Leave one of them out.")
+    named = Path(config.resume if isinstance(config.resume, str) else config.record_path or "").expanduser()
+    if (named.is_file() and named.stat().st_size == 0) or (config.record_path and not named.exists()):
+        return None
     names = [item if isinstance(item, str) else name_of(item) for item in wanted(completion_fn)]
     return resumed_log(config.resume, record_path=config.record_path, folder=log_dir(config.log_dir, {}), names=names, eval_name=eval_name)
 
@@ -239,8 +243,9 @@ def make_run_spec(
 
 def log_path(config: RunConfig, run_spec: RunSpec) -> Path:
     """Where the log goes."""
-    if config.record_path:
-        return Path(config.record_path).expanduser().absolute()
+    named = config.record_path or (config.resume if isinstance(config.resume, str) else None)
+    if named:
+        return Path(named).expanduser().absolute()
     return log_dir(config.log_dir, {}) / log_name(run_spec.run_id, ",".join(run_spec.completion_fns), run_spec.eval_name)
 
 

@@ -193,11 +193,14 @@ class Scan:
         elif "resume" in line:
             self.final = None
             told = line["resume"] if isinstance(line["resume"], Mapping) else {}
+            if "data" in told:
+                self.earlier.data.append(hashes_of(told["data"]))
             for key in told.get("left_out") or ():
                 self.attempts.leave_out(*key)
                 self.ends.leave_out(*key)
         elif isinstance(line.get("spec"), dict) and self.spec is None:
             self.spec = line["spec"]
+            self.earlier.data.append(hashes_of((self.spec.get("run_config") or {}).get("data")))
             self._own = f"{self.spec.get('base_eval')}.{self.spec.get('split')}."
         self.whole_bytes = offset + len(raw)
 
@@ -229,6 +232,15 @@ class Scan:
         self._begun.clear()
         self.earlier.ended = sum(1 for _ in self.ends.keys())  # noqa: SIM118 - no mapping
         return self
+
+
+def hashes_of(data: object) -> frozenset[str]:
+    """The hashes of data files, as a log tells of them."""
+    return (
+        frozenset(str(facts["sha256"]) for facts in data if isinstance(facts, Mapping) and "sha256" in facts)
+        if isinstance(data, list)
+        else frozenset()
+    )
 
 
 def seconds(value: object) -> float:

@@ -23,11 +23,11 @@ def say(*words):
 LISTENS = """
 interrupt = Interrupt()
 interrupt.last_words = "to go on: evalframe resume 'a b.jsonl'"
-first = threading.Event()
-with interrupt.watched_by(first.set), interrupt.listening():
+first = []
+with interrupt.watched_by(lambda: first.append(True)), interrupt.listening():
     say("ready")
-    while not first.wait(0.01):
-        pass
+    while not first:
+        time.sleep(0.01)
     say("first", interrupt.signal, interrupt.exit_code)
     sys.stdin.readline()
 say("over", interrupt.exit_code)
@@ -56,7 +56,13 @@ def process():
 
 
 def said(made):
-    return made.stdout.readline().strip()
+    """The next line that the process says; one that says nothing for long is killed, and has said nothing."""
+    guard = threading.Timer(30, made.kill)
+    guard.start()
+    try:
+        return made.stdout.readline().strip()
+    finally:
+        guard.cancel()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -211,6 +217,31 @@ def test_handlers_come_back_when_the_block_raises(process):
         """
     )
     assert made.communicate(timeout=30)[0].strip() == "True True"
+
+
+def test_a_signal_in_the_midst_of_a_wait_of_the_same_thread_hangs_nothing(process):
+    """
+    A run that asks one sample after the other waits on the main thread, where handlers run, too: what a handler touches may hold no lock
+    that the wait holds.
+    """
+    made = process(
+        """
+        import faulthandler, random
+        from evalframe.core.executor import Stop
+        faulthandler.dump_traceback_later(15, exit=True)
+        signal.signal(signal.SIGALRM, lambda number, frame: interrupt.note(signal.SIGINT))
+        draw = random.Random(1)
+        for _ in range(3000):
+            interrupt, stop = Interrupt(), Stop()
+            with interrupt.watched_by(lambda: stop.request(grace_s=1)):
+                signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.00002, 0.0004))
+                while not stop.wait(0.00005):
+                    pass
+        say("over")
+        """
+    )
+    out, err = made.communicate(timeout=60)
+    assert (made.returncode, out.strip()) == (0, "over"), err
 
 
 # ---------------------------------------------------------------------- without a process of its own
