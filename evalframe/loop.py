@@ -3,9 +3,9 @@ The loop: every sample of an eval is asked, in its order, with its randomness, i
 
 Each concern is an object of its own, composed here:
 
-    SampleOrder    which samples, in which order
+    SampleOrder    which samples, in which order        (core/order.py)
+    seeded         the randomness of a sample           (core/order.py)
     EpochPlan      how often each                       (resilience/epochs.py)
-    seeded         the randomness of a sample
     Attempt        one try at one sample, and its end   (core/attempt.py)
     FailurePolicy  what errors mean                     (resilience/failures.py)
     Limits, Budget how far a sample goes, and a run     (resilience/limits.py)
@@ -19,28 +19,28 @@ What an earlier process has asked is taken from the recorder: it remembers.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import math
 import os
-import random
 import threading
 import time
-from array import array
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from evalframe.core.attempt import Attempt, input_hash
-from evalframe.core.errors import EvalframeError, LogUnavailable, ModelUnavailable
+from evalframe.core.errors import EvalframeError, LogUnavailable, ModelUnavailable, Unpriced
 from evalframe.core.executor import Executor, Stop
 from evalframe.core.limit import Limit, LimitReached, RunStopped
+from evalframe.core.observer import Asked, Observer
+from evalframe.core.order import SampleOrder, seeded
 from evalframe.core.price import Prices
 from evalframe.core.recorder import Recorder, SampleScope
-from evalframe.core.tally import SampleCounts, Tally
+from evalframe.core.sample import copied
+from evalframe.core.tally import Tally
 from evalframe.executors.backlog import Backlog
-from evalframe.executors.coroutines import CoroutineExecutor
+from evalframe.executors.coroutines import CoroutineExecutor, in_time, waited_for
 from evalframe.executors.serial import SerialExecutor
 from evalframe.executors.threads import ThreadExecutor
 from evalframe.resilience.epochs import EpochPlan
@@ -48,74 +48,11 @@ from evalframe.resilience.failures import FailurePolicy
 from evalframe.resilience.interrupts import Interrupt
 from evalframe.resilience.limits import Budget, Limits, SampleWatch
 
-SHUFFLE_SEED = 123
-"""The mould's: the order of samples is the same in every run, whatever the run's seed."""
 WORKERS = 10
 WORKERS_VARIABLE = "EVALS_THREADS"
 SEQUENTIAL_VARIABLE = "EVALS_SEQUENTIAL"
 GRACE_S = 3.0
 """Seconds that samples in flight get after a first Ctrl-C."""
-
-
-class Asked(Protocol):
-    """What the loop needs of an eval."""
-
-    name: str
-    seed: int
-
-    @property
-    def eval_sample(self) -> Callable[..., Any]:
-        """Asks one sample: (sample, rng) -> result; a function or a coroutine function."""
-        ...
-
-    @property
-    def on_limit(self) -> Callable[[Any, random.Random, Limit], Any]:
-        """Grades what there is of a sample that a limit has cut: (sample, rng, limit) -> result."""
-        ...
-
-
-class Observer(Protocol):
-    """Who is told how the loop gets on."""
-
-    def begin(self, total: int) -> None:
-        """The loop begins, with so many samples to go."""
-        ...
-
-    def ended(self, counts: SampleCounts) -> None:
-        """A sample has ended, and is in the log."""
-        ...
-
-    def stopping(self, grace_s: float) -> None:
-        """Someone has asked for a stop: samples in flight get so many seconds. Called in a signal handler."""
-        ...
-
-    def finish(self) -> None:
-        """The loop ends."""
-        ...
-
-
-@dataclass(frozen=True)
-class SampleOrder:
-    """
-    Which samples, and in which order: shuffled, then cut.
-
-    Args:
-        max_samples: How many at most; None for all.
-    """
-
-    max_samples: int | None = None
-
-    def indices(self, total: int) -> array[int]:
-        """Indices into `total` samples; four bytes each."""
-        order = array("L" if total > 1 << 31 else "I", range(total))
-        random.Random(SHUFFLE_SEED).shuffle(order)
-        return order if self.max_samples is None else order[: self.max_samples]
-
-
-def seeded(sample_id: str, seed: int, epoch: int = 1) -> random.Random:
-    """The randomness of one sample: the mould's in epoch 1, another in each later epoch."""
-    text = f"{sample_id}:{seed}" if epoch == 1 else f"{sample_id}:{seed}:{epoch}"
-    return random.Random(text.encode("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -472,6 +409,9 @@ class Pass:
         if attempt.scope.watch is not None:
             attempt.scope.watch.lift()
         attempt.result = self.asked.on_limit(attempt.scope.sample, attempt.rng, limit)
+        if inspect.iscoroutine(attempt.result):
+            attempt.result.close()
+            raise TypeError("on_limit may not be async: it grades what there is, and waits for nobody")
 
     def _heed_limit(self, attempt: Attempt) -> None:
         """A limit that the eval's own code has caught is one all the same."""
@@ -486,7 +426,7 @@ class Pass:
         if self._under_way.pop((task.index, task.epoch), None) is None:
             return  # it was left behind
         failure, task.tries = self.loop.failure, task.tries + 1
-        is_fatal = isinstance(attempt.error, ModelUnavailable) and not self._has_answered()
+        is_fatal = isinstance(attempt.error, Unpriced) or (isinstance(attempt.error, ModelUnavailable) and not self._has_answered())
         attempt.is_final = not (attempt.error is not None and failure.tries_again(task.tries) and not is_fatal and not self.stop.requested)
         attempt.end(self.recorder)
         if not attempt.is_final:
@@ -547,41 +487,3 @@ class Pass:
                     task.failed.end_as_wrong(self.recorder)
         except LogUnavailable:
             return
-
-
-def copied(row: Any) -> Any:
-    """A copy of a row, so that one attempt cannot change what the next one sees; the row itself, where it is one that cannot be copied."""
-    try:
-        return copy.deepcopy(row)
-    except Exception:  # noqa: BLE001 - a row may hold whatever an eval puts into it
-        return row
-
-
-async def in_time(asked: Awaitable[Any], scope: SampleScope) -> Any:
-    """
-    What an awaitable gives, if the sample's time limit leaves it the time.
-
-    Raises:
-        LimitReached: If not.
-    """
-    import asyncio  # only now, since it takes long to import
-
-    left_s = scope.watch.left_s() if scope.watch is not None else None
-    try:
-        async with asyncio.timeout(left_s):
-            return await asked
-    except TimeoutError:
-        late = scope.watch.late() if scope.watch is not None else None
-        if late is None:
-            raise
-        raise late from None
-
-
-def waited_for(result: Awaitable[Any]) -> Any:
-    """What an awaitable gives, where a plain function returned one."""
-    import asyncio  # only now, since it takes long to import
-
-    async def wait() -> Any:
-        return await result
-
-    return asyncio.run(wait())

@@ -8,8 +8,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from evalframe.cli.oaieval import announce, observer, show
 from evalframe.cli.options import Parser, add_settings, given_settings, guarded, say, set_up_messages, whoever_listens
+from evalframe.cli.outcome import announce, observer, show
 from evalframe.runs.config import PARALLEL
 
 DESCRIPTION = "Run the evals of a set in this process. What has succeeded before is not run again; what has not is taken up where it ended."

@@ -30,6 +30,7 @@ Every error that a user can bring about.
     ├── MetricError          a number that cannot be computed
     ├── UsageError           the command, a setting, the machine
     │   ├── BadSetting       a value a setting does not take
+    │   ├── Unpriced         a model without a price, where a limit on cost is set
     │   ├── MissingExtra     an optional library is not installed
     │   ├── LogUnavailable   the log cannot be opened or written
     │   └── BadLog           a file that is not a log
@@ -189,6 +190,10 @@ class UsageError(EvalframeError):
 
 class BadSetting(UsageError):
     """A value a setting does not take."""
+
+
+class Unpriced(UsageError):
+    """A model without a price, where a limit on cost is set."""
 
 
 class MissingExtra(UsageError):

@@ -5,7 +5,6 @@ An executor runs the same work on many items, several at once, and hands back ou
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -15,8 +14,8 @@ NOTHING = object()
 LATER = object()
 """Stands for "no item now, but perhaps one that comes back"."""
 
-LONGEST_WAIT_S = 86400.0
-"""Past this, threads take no time limit on some systems."""
+SLICE_S = 0.05
+"""How often a wait looks up whether the run is being stopped."""
 
 
 class Source(Protocol):
@@ -38,7 +37,7 @@ class Stop:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._deadline: float | None = None
-        self._pressing = threading.Event()
+        self._is_pressing = False
 
     def request(self, *, grace_s: float) -> None:
         """Begin nothing more, and wait `grace_s` seconds for what is under way (infinity: without end). An earlier deadline stays."""
@@ -46,11 +45,14 @@ class Stop:
         if self._deadline is None or deadline < self._deadline:
             self._deadline = deadline
         if grace_s < math.inf:
-            self._pressing.set()
+            self._is_pressing = True  # a plain flag: this runs in signal handlers, where no lock may be taken
 
     def wait(self, seconds: float) -> bool:
         """Wait so long for a stop that leaves what is under way not all the time it needs; whether there is one."""
-        return self._pressing.wait(min(seconds, LONGEST_WAIT_S))
+        ends = time.monotonic() + seconds
+        while not self._is_pressing and (left_s := ends - time.monotonic()) > 0:
+            time.sleep(min(left_s, SLICE_S))
+        return self._is_pressing
 
     @property
     def requested(self) -> bool:

@@ -4,6 +4,7 @@ A sample: one question, what a right answer is, and whatever else its row holds.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,3 +47,11 @@ class Sample:
         if self.ideal is None:
             return []
         return list(self.ideal) if isinstance(self.ideal, list | tuple) else [self.ideal]
+
+
+def copied(row: Any) -> Any:
+    """A copy of a row, so that one attempt cannot change what the next one sees; the row itself, where it is one that cannot be copied."""
+    try:
+        return copy.deepcopy(row)
+    except Exception:  # noqa: BLE001 - a row may hold whatever an eval puts into it
+        return row

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalframe.core.executor import LATER, NOTHING, Source, Stop
+from evalframe.core.recorder import SampleScope
 from evalframe.executors.outcomes import POLL_S, Outcomes
 
 LATER_S = 0.02
@@ -82,3 +83,33 @@ def on_shared_loop(work: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Any
         return await work(item)
 
     return lambda item: asyncio.run_coroutine_threadsafe(once(item), _shared[0]).result()
+
+
+async def in_time(asked: Awaitable[Any], scope: SampleScope) -> Any:
+    """
+    What an awaitable gives, if the sample's time limit leaves it the time.
+
+    Raises:
+        LimitReached: If not.
+    """
+    import asyncio  # only now, since it takes long to import
+
+    left_s = scope.watch.left_s() if scope.watch is not None else None
+    try:
+        async with asyncio.timeout(left_s):
+            return await asked
+    except TimeoutError:
+        late = scope.watch.late() if scope.watch is not None else None
+        if late is None:
+            raise
+        raise late from None
+
+
+def waited_for(result: Awaitable[Any]) -> Any:
+    """What an awaitable gives, where a plain function returned one."""
+    import asyncio  # only now, since it takes long to import
+
+    async def wait() -> Any:
+        return await result
+
+    return asyncio.run(wait())

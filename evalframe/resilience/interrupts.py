@@ -85,4 +85,5 @@ class Interrupt:
         finally:
             self._listens = False
             for number, handler in before.items():
-                signal.signal(number, handler)
+                if handler is not None:  # one that was not set from Python cannot be put back
+                    signal.signal(number, handler)

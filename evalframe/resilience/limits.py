@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 from evalframe.core.completion import Usage
-from evalframe.core.errors import BadSetting
+from evalframe.core.errors import Unpriced
 from evalframe.core.executor import Stop
 from evalframe.core.limit import Kind, Limit, LimitReached, RunStopped
 from evalframe.core.price import Price, Prices
@@ -38,13 +38,13 @@ def cost_of(usage: Mapping[str, Usage], prices: Prices) -> float:
         US dollars.
 
     Raises:
-        BadSetting: If a model has no price: then no limit on cost can be kept.
+        Unpriced: If a model has no price: then no limit on cost can be kept.
     """
     total = 0.0
     for model, spent in usage.items():
         price = prices(model)
         if price is None:
-            raise BadSetting(
+            raise Unpriced(
                 f'a limit on cost is set, but "{model or "a model without a name"}" has no price.',
                 do="Give it one in models/ of a registry of your own, see docs/limits.md.",
             )

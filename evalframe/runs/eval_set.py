@@ -20,10 +20,11 @@ from typing import Any
 
 from evalframe.core.errors import BadLog, EvalFailed, EvalframeError, LogUnavailable, described
 from evalframe.core.executor import Stop
+from evalframe.core.observer import Observer
 from evalframe.core.specs import EvalSpec
 from evalframe.logs.find import log_dir, safe
 from evalframe.logs.run_log import RunLog
-from evalframe.loop import Crew, Observer
+from evalframe.loop import Crew
 from evalframe.registry.registry import Registry
 from evalframe.runs.config import PARALLEL, RunConfig
 from evalframe.runs.prepare import Prepared

@@ -18,12 +18,13 @@ from typing import Any
 from evalframe.core.completion import CompletionFn, Usage
 from evalframe.core.errors import EvalFailed, EvalframeError, LogUnavailable, described
 from evalframe.core.event import Event
+from evalframe.core.observer import Observer
 from evalframe.core.price import Prices
 from evalframe.core.recorder import Recorder
 from evalframe.core.specs import EvalSpec, RunSpec
 from evalframe.core.tally import SampleCounts, Tally
 from evalframe.eval import Eval
-from evalframe.loop import Crew, Loop, Observer
+from evalframe.loop import Crew, Loop
 from evalframe.recorders.console import ConsoleRecorder
 from evalframe.recorders.http import HttpRecorder
 from evalframe.recorders.jsonl import JsonlRecorder

@@ -3,7 +3,7 @@ import time
 import pytest
 
 from evalframe.core.completion import Usage
-from evalframe.core.errors import BadSetting
+from evalframe.core.errors import Unpriced
 from evalframe.core.executor import Stop
 from evalframe.core.limit import LimitReached, RunStopped
 from evalframe.core.price import Price
@@ -139,7 +139,7 @@ def test_what_is_graded_is_not_limited(watched, clock):
 
 
 def test_a_model_without_a_price_is_told_where_a_limit_on_cost_needs_one(watched):
-    with pytest.raises(BadSetting, match='"other" has no price'):
+    with pytest.raises(Unpriced, match='"other" has no price'):
         cost_of({"other": Usage(input_tokens=1, output_tokens=1)}, PRICES)
 
 

@@ -3,7 +3,7 @@ import io
 import pytest
 
 from evalframe.core.errors import BadSetting
-from evalframe.loop import SampleCounts
+from evalframe.core.tally import SampleCounts
 from evalframe.runs.progress import Bar, Lines, progress
 
 

@@ -219,16 +219,17 @@ def test_a_conversation_is_cut_and_what_was_paid_for_is_what_the_limit_allows(as
     assert (result.report["usage"]["m"]["calls"] if turns else 0) == 3 * turns
 
 
-@pytest.mark.parametrize("cls", [Conversation, AsyncConversation, Swallowing])
-@pytest.mark.parametrize(
-    ("name", "most", "turns"), [("turn_limit", 2, 2), ("message_limit", 4, 2), ("token_limit", 24, 2), ("cost_limit", 14, 2)]
-)
-def test_a_completion_function_that_has_never_heard_of_limits_is_held_to_them(asks, cls, name, most, turns):
-    if cls is Swallowing and name == "message_limit":
-        pytest.skip("its prompts are of one message each")
+HELD = [("turn_limit", 2), ("token_limit", 24), ("cost_limit", 14)]
+
+
+@pytest.mark.parametrize(("cls", "name", "most"), [
+    *((cls, *held) for cls in (Conversation, AsyncConversation, Swallowing) for held in HELD),
+    (Conversation, "message_limit", 4), (AsyncConversation, "message_limit", 4),  # the prompts of the other are of one message each
+])  # fmt: skip
+def test_a_completion_function_that_has_never_heard_of_limits_is_held_to_them(asks, cls, name, most):
     model = OfOnesOwn()
     result = asks(model, cls, **{name: most})
-    assert model.times == Counter({f"n.dev.{number}": turns for number in range(3)})
+    assert model.times == Counter({f"n.dev.{number}": 2 for number in range(3)})
     assert result.counts.limit == 3
 
 

@@ -8,6 +8,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from evalframe.cli.options import add_settings, given_settings, whoever_listens
+from evalframe.cli.outcome import Outcome, add_outcome, announce, observer
 
 if TYPE_CHECKING:
     from evalframe.runs.run import RunResult
@@ -23,14 +24,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", help="the log whose answers are graded")
     parser.add_argument("--eval", metavar="NAME", help="grade them as this eval, over the same data (default: the log's own, as it is now)")
     add_settings(parser, without=("resume", "registry_path", "debug", "completion_args", "cache", "cache_dir"))
+    add_outcome(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from evalframe.cli.oaieval import announce, observer, show
     from evalframe.registry.registry import Registry
     from evalframe.runs.regrade import regrade
 
+    outcome = Outcome.asked_for(arguments)
     registry = Registry()
     result = regrade(
         arguments.log,
@@ -40,11 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
         on_start=lambda prepared: announce(prepared, registry),
         **given_settings(arguments),
     )
-    with whoever_listens():
-        show(result, as_json=arguments.json)
-        if not arguments.json:
+    code = outcome.of(result)
+    if not arguments.json:
+        with whoever_listens():
             show_changes(result)
-    return result.exit_code
+    return code
 
 
 def show_changes(result: RunResult) -> None:

@@ -9,7 +9,8 @@ import os
 from contextlib import chdir
 from pathlib import Path
 
-from evalframe.cli.options import add_settings, given_settings, say, whoever_listens
+from evalframe.cli.options import add_settings, given_settings, say
+from evalframe.cli.outcome import Outcome, add_outcome, announce, observer
 
 HELP = "Take a run up again where it ended: ask only what is missing, has failed or has changed."
 
@@ -18,15 +19,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("log", help="the log; the run goes on in the same file")
     add_settings(parser, without=("resume", "record_path", "registry_path", "debug"))
+    add_outcome(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from evalframe.cli.oaieval import announce, observer, show
     from evalframe.registry.registry import Registry
     from evalframe.runs.resume import asked_by
     from evalframe.runs.run import run_eval
 
+    outcome = Outcome.asked_for(arguments)
     again = asked_by(arguments.log, given_settings(arguments))
     registry = Registry()
     folder = again.folder if again.folder is not None and again.folder != Path.cwd() else None
@@ -41,6 +43,4 @@ def run(arguments: argparse.Namespace) -> int:
             on_start=lambda prepared: announce(prepared, registry),
             **again.settings,
         )
-    with whoever_listens():
-        show(result, as_json=arguments.json)
-    return result.exit_code
+        return outcome.of(result)
