@@ -46,6 +46,8 @@ class Regrading:
         before, after = verdicts(self.log.events("match")), verdicts(recorder.get_events("match"))
         turned = {"to_right": 0, "to_wrong": 0, "other": 0}
         for event in recorder.get_events("sample"):
+            if event.data["status"] == "error":
+                continue  # it has no verdict, and the report says so
             number, epoch = place(event)
             then, now = before.get((number, epoch)), after.get((number, epoch))
             if then == now:

@@ -13,6 +13,12 @@ from evalframe.cli.outcome import Outcome, add_outcome, announce, observer
 if TYPE_CHECKING:
     from evalframe.runs.run import RunResult
 
+NOT_HEEDED = (
+    "resume", "registry_path", "debug", "completion_args", "timeout_s", "max_retries", "max_total_retry_s", "max_retry_after_s",
+    "cache", "cache_dir", "message_limit", "turn_limit", "token_limit", "time_limit", "working_limit", "cost_limit", "max_cost",
+    "max_total_tokens",
+)  # fmt: skip
+"""Settings of a run that have nothing to say where no model is asked."""
 MOST_SHOWN = 20
 """Changed verdicts on the screen."""
 
@@ -23,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("log", help="the log whose answers are graded")
     parser.add_argument("--eval", metavar="NAME", help="grade them as this eval, over the same data (default: the log's own, as it is now)")
-    add_settings(parser, without=("resume", "registry_path", "debug", "completion_args", "cache", "cache_dir"))
+    add_settings(parser, without=NOT_HEEDED)
     add_outcome(parser)
 
 

@@ -18,7 +18,7 @@ HELP = "Take a run up again where it ended: ask only what is missing, has failed
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("log", help="the log; the run goes on in the same file")
-    add_settings(parser, without=("resume", "record_path", "registry_path", "debug"))
+    add_settings(parser, without=("resume", "record_path", "log_dir", "dry_run", "dry_run_logging", "registry_path", "debug"))
     add_outcome(parser)
 
 
