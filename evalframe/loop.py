@@ -36,8 +36,9 @@ from evalframe.core.limit import Limit, LimitReached, RunStopped
 from evalframe.core.observer import Asked, Observer
 from evalframe.core.order import SampleOrder, seeded
 from evalframe.core.price import Prices
-from evalframe.core.recorder import Recorder, SampleScope
+from evalframe.core.recorder import Recorder
 from evalframe.core.sample import copied
+from evalframe.core.scope import SampleScope
 from evalframe.core.tally import Tally
 from evalframe.executors.backlog import Backlog
 from evalframe.executors.coroutines import CoroutineExecutor, in_time, waited_for

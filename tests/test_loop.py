@@ -7,7 +7,8 @@ import pytest
 from evalframe.core.completion import Usage
 from evalframe.core.errors import LogUnavailable, ModelUnavailable
 from evalframe.core.order import SampleOrder, seeded
-from evalframe.core.recorder import current_scope, note_waiting, record_match, record_sampling, record_unscored
+from evalframe.core.recorder import record_match, record_sampling, record_unscored
+from evalframe.core.scope import current_scope, note_waiting
 from evalframe.core.specs import RunSpec
 from evalframe.loop import Loop
 from evalframe.recorders.memory import MemoryRecorder

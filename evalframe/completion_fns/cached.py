@@ -26,7 +26,8 @@ from evalframe.core.attempt import survives_json
 from evalframe.core.completion import Completion, CompletionFn, CompletionResult, Usage
 from evalframe.core.errors import BadSetting
 from evalframe.core.prompts import Prompt, as_messages, is_prompt
-from evalframe.core.recorder import NoRecorder, before_call, current_scope, record_error, record_sampling_if_in_scope
+from evalframe.core.recorder import NoRecorder, record_error, record_sampling_if_in_scope
+from evalframe.core.scope import before_call, current_scope
 from evalframe.storage.cache import AnswerCache
 
 FORMAT = 1

@@ -8,7 +8,8 @@ from typing import Any
 
 from evalframe.core.completion import Completion, Usage
 from evalframe.core.prompts import Prompt
-from evalframe.core.recorder import before_call, record_sampling_if_in_scope
+from evalframe.core.recorder import record_sampling_if_in_scope
+from evalframe.core.scope import before_call
 
 
 class DummyCompletionFn:

@@ -9,7 +9,7 @@ from typing import Any
 from evalframe.completion_fns.dummy import without_model
 from evalframe.core.completion import Completion
 from evalframe.core.prompts import Prompt, last_text
-from evalframe.core.recorder import before_call
+from evalframe.core.scope import before_call
 
 
 class EchoCompletionFn:

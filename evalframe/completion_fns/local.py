@@ -28,7 +28,8 @@ from evalframe.completion_fns.model_files import SMOLLM2, fetched
 from evalframe.core.completion import Completion, Usage
 from evalframe.core.errors import BadArguments, CallFailed, EvalframeError, MissingExtra, ModelUnavailable, RequestRefused, closest
 from evalframe.core.prompts import Prompt, as_messages, is_prompt
-from evalframe.core.recorder import before_call, record_sampling_if_in_scope, time_left_s
+from evalframe.core.recorder import record_sampling_if_in_scope
+from evalframe.core.scope import before_call, time_left_s
 
 OPTIONS = ("temperature", "top_p", "max_tokens", "stop", "seed")
 GGUF_MAGIC = b"GGUF"

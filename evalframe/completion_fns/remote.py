@@ -24,7 +24,8 @@ from urllib.parse import urlsplit
 from evalframe.core.completion import Completion, Reply, Send, Usage, Wait
 from evalframe.core.errors import BadReply, CallFailed, ModelUnavailable, RequestRefused
 from evalframe.core.prompts import Prompt
-from evalframe.core.recorder import before_call, record_sampling_if_in_scope, refuse_late, time_left_s, wait_for
+from evalframe.core.recorder import record_sampling_if_in_scope
+from evalframe.core.scope import before_call, refuse_late, time_left_s, wait_for
 from evalframe.core.secrets import MASK, names_secret
 from evalframe.resilience.rates import Limiters, RateLimiter, Throttling
 from evalframe.resilience.retry import RetryPolicy, is_retriable, retry_after_s

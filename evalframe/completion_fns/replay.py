@@ -19,7 +19,8 @@ from evalframe.core.errors import BadArguments, CallFailed
 from evalframe.core.event import Event
 from evalframe.core.limit import Limit, LimitReached
 from evalframe.core.prompts import Prompt, as_messages, is_prompt
-from evalframe.core.recorder import SampleScope, before_call, current_scope, record_sampling_if_in_scope
+from evalframe.core.recorder import record_sampling_if_in_scope
+from evalframe.core.scope import SampleScope, before_call, current_scope
 from evalframe.storage.event_log import Scan, event_at, events_at, scan
 
 KEPT = ("finish_reason", "reasoning", "tool_calls", "refusal", "answered_by")

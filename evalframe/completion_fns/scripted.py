@@ -18,7 +18,7 @@ from evalframe.completion_fns.dummy import without_model
 from evalframe.core.completion import Completion
 from evalframe.core.errors import BadArguments, BadRows, ScriptExhausted, closest
 from evalframe.core.prompts import Prompt, is_chat, last_text
-from evalframe.core.recorder import before_call, current_scope
+from evalframe.core.scope import before_call, current_scope
 from evalframe.storage import json_text
 from evalframe.storage.files import UTF8_BOM, open_binary, read_chunks, shown, with_head
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from evalframe.core.errors import described, message_of
 from evalframe.core.limit import Limit
-from evalframe.core.recorder import Recorder, SampleScope
+from evalframe.core.recorder import Recorder
+from evalframe.core.scope import SampleScope
 
 
 def input_hash(sample: Any) -> str:

@@ -1,8 +1,5 @@
 """
-A recorder remembers. Whatever is recorded while a sample is in scope belongs to that sample.
-
-The scope is a context variable, so that each thread and each task has its own, and leaving one restores the one outside, whatever
-happened inside.
+A recorder remembers. Whatever is recorded while a sample is in scope (`scope.py`) belongs to that sample.
 """
 
 from __future__ import annotations
@@ -11,122 +8,19 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from evalframe.core.completion import Usage
+from evalframe.core.earlier import Earlier, Ended
 from evalframe.core.event import Event
-from evalframe.core.limit import Watch
-from evalframe.core.prompts import Prompt
+from evalframe.core.scope import SampleScope, current_scope, put_in_scope
 from evalframe.core.specs import RunSpec
-
-
-@dataclass(slots=True, eq=False)
-class SampleScope:
-    """
-    One attempt at one sample, and what it has cost so far.
-
-    Args:
-        recorder: Who remembers it.
-        sample_id: "<base>.<split>.<index>".
-        epoch: Which repetition, from 1.
-        attempt: Which try, from 1.
-        sample: The row itself.
-        usage: Tokens by model.
-        waiting_s: Seconds spent waiting for others: back-off and rate limits.
-        paused: Whether recording is switched off.
-        scored, unscored: Verdicts given, and verdicts that could not be given.
-        turns: Answers of models so far.
-        answer: The last of them, as it was recorded.
-        kept: Answers that an earlier attempt was given and that were not graded yet; nobody is asked for them again.
-        watch: What holds the attempt to its limits; None for no limits.
-        memo: What a completion function needs to remember of this attempt, by a key of its own.
-        outer: The attempt that this scope was opened in, by the eval's own code; what happens is booked there.
-    """
-
-    recorder: Recorder
-    sample_id: str
-    epoch: int = 1
-    attempt: int = 1
-    sample: Any = None
-    usage: dict[str, Usage] = field(default_factory=dict)
-    waiting_s: float = 0.0
-    paused: bool = False
-    scored: int = 0
-    unscored: int = 0
-    turns: int = 0
-    answer: Any = None
-    kept: list[str] | None = None
-    watch: Watch | None = None
-    memo: dict[Any, Any] = field(default_factory=dict)
-    outer: SampleScope | None = None
-
-    @property
-    def root(self) -> SampleScope:
-        """The attempt itself, however many scopes were opened in it."""
-        return self if self.outer is None else self.outer.root
-
-    def spend(self, model: str, spent: Usage) -> None:
-        """Book the tokens of a call."""
-        self.usage[model] = self.usage[model] + spent if model in self.usage else spent
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """
-    How the last attempt at a sample ended, as the log of an earlier process tells.
-
-    Args:
-        attempt: Which try it was, from 1.
-        status: "completed", "error", "limit" or "interrupted".
-        input_sha256: Of the row that was asked; its first 16 characters.
-        is_unscored: Whether no verdict could be given.
-        data: Reads the `sample` event's data.
-    """
-
-    attempt: int
-    status: str
-    input_sha256: str
-    is_unscored: bool
-    data: Callable[[], Mapping[str, Any]]
-
-
-@dataclass(slots=True)
-class Earlier:
-    """
-    What earlier processes have spent on a run that is taken up again.
-
-    Args:
-        usage: Tokens by model, of all attempts.
-        seconds, waiting_s: Of all attempts together.
-        ended: Samples and epochs whose last attempt counts.
-        data: Of each of these processes, the SHA-256 of every data file that it read.
-    """
-
-    usage: dict[str, Usage] = field(default_factory=dict)
-    seconds: float = 0.0
-    waiting_s: float = 0.0
-    ended: int = 0
-    data: list[frozenset[str]] = field(default_factory=list)
-
-    def all_read(self, sha256: object) -> bool:
-        """Whether every one of them read the data file with this hash."""
-        return bool(self.data) and all(sha256 in files for files in self.data)
-
-
-_scope: ContextVar[SampleScope | None] = ContextVar("evalframe_sample_scope", default=None)
-
-
-def current_scope() -> SampleScope | None:
-    """The sample in scope, if there is one."""
-    return _scope.get()
 
 
 def default_recorder() -> Recorder | None:
     """The recorder in scope, if there is one."""
-    scope = _scope.get()
+    scope = current_scope()
     return scope.recorder if scope else None
 
 
@@ -210,11 +104,8 @@ class Recorder(ABC):
     @contextmanager
     def in_scope(self, scope: SampleScope) -> Iterator[SampleScope]:
         """Put an attempt in scope."""
-        token = _scope.set(scope)
-        try:
+        with put_in_scope(scope):
             yield scope
-        finally:
-            _scope.reset(token)
 
     def current_sample_id(self) -> str | None:
         """The sample in scope of this recorder."""
@@ -237,7 +128,7 @@ class Recorder(ABC):
         return scope is not None and scope.paused
 
     def _own_scope(self) -> SampleScope | None:
-        scope = _scope.get()
+        scope = current_scope()
         return scope if scope is not None and scope.recorder is self else None
 
     # ------------------------------------------------------------------ recording
@@ -451,70 +342,6 @@ def record_sampling_if_in_scope(prompt: Any, sampled: Any, **extra: Any) -> None
     """`record_sampling` where a sample is in scope; nothing elsewhere, as when a completion function is tried by hand."""
     if recorder := default_recorder():
         recorder.record_sampling(prompt, sampled, **extra)
-
-
-def note_waiting(seconds: float) -> None:
-    """Book seconds of the sample in scope as waiting, not working."""
-    if scope := _scope.get():
-        scope.root.waiting_s += seconds
-
-
-def before_call(prompt: Prompt) -> None:
-    """
-    A model is about to be asked. Whoever asks one calls this first; a call too many of it does no harm.
-
-    Raises:
-        LimitReached: If the sample in scope may not ask any more.
-    """
-    scope = _scope.get()
-    if scope is not None and scope.watch is not None:
-        scope.watch.before_call(1 if isinstance(prompt, str) else len(prompt))
-
-
-def time_left_s() -> float | None:
-    """Seconds that a call for the sample in scope may still take; None for no end."""
-    scope = _scope.get()
-    return scope.watch.left_s() if scope is not None and scope.watch is not None else None
-
-
-def refuse_late() -> None:
-    """
-    Look at the clock of the sample in scope.
-
-    Raises:
-        LimitReached: If its time is over.
-    """
-    scope = _scope.get()
-    late = scope.watch.late() if scope is not None and scope.watch is not None else None
-    if late is not None:
-        raise late
-
-
-def lift_limits() -> None:
-    """What follows for the sample in scope is grading, which no limit cuts."""
-    scope = _scope.get()
-    if scope is not None and scope.watch is not None:
-        scope.watch.lift()
-
-
-def wait_for(seconds: float, sleep: Callable[[float], None]) -> None:
-    """
-    Wait for others, and book it as waiting; no longer than the sample in scope may take, or the run goes on.
-
-    Args:
-        seconds: How long.
-        sleep: Waits, where no sample with limits is in scope.
-
-    Raises:
-        LimitReached: If the sample's time is over before that.
-        RunStopped: If the run is stopped before that.
-    """
-    scope = _scope.get()
-    if scope is None or scope.watch is None:
-        sleep(seconds)
-        note_waiting(seconds)
-    else:
-        scope.watch.wait(seconds)  # books what it has waited
 
 
 def pause() -> None:

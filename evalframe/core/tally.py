@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from evalframe.core.attempt import Attempt
 from evalframe.core.completion import Usage
-from evalframe.core.recorder import Earlier, Ended
+from evalframe.core.earlier import Earlier, Ended
 
 DURATION = re.compile(r"\b\d+(\.\d+)? s\b")
 DISTINCT_ERRORS = 100

@@ -20,17 +20,10 @@ from evalframe.core.grader import Grader
 from evalframe.core.limit import Limit
 from evalframe.core.messages import is_message
 from evalframe.core.prompts import Prompt, is_chat, is_prompt
-from evalframe.core.recorder import (
-    Recorder,
-    before_call,
-    current_scope,
-    lift_limits,
-    record_match,
-    record_metrics,
-    record_unscored,
-)
+from evalframe.core.recorder import Recorder, record_match, record_metrics, record_unscored
 from evalframe.core.reducer import Reducer
 from evalframe.core.sample import Sample
+from evalframe.core.scope import before_call, current_scope, lift_limits
 from evalframe.eval import Eval
 from evalframe.metrics.basic import RunningMean, accuracy_report
 from evalframe.metrics.repeats import RepeatedScores

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalframe.core.executor import LATER, NOTHING, Source, Stop
-from evalframe.core.recorder import SampleScope
+from evalframe.core.scope import SampleScope
 from evalframe.executors.outcomes import POLL_S, Outcomes
 
 LATER_S = 0.02

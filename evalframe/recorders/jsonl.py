@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any, overload
 
 from evalframe.core.attempts import Attempts
+from evalframe.core.earlier import Earlier, Ended
 from evalframe.core.errors import BadLog, LogUnavailable
 from evalframe.core.event import Event
-from evalframe.core.recorder import Earlier, Ended, Recorder, SampleScope
+from evalframe.core.recorder import Recorder
+from evalframe.core.scope import SampleScope
 from evalframe.core.secrets import Secrets
 from evalframe.core.specs import RunSpec
 from evalframe.storage import json_text

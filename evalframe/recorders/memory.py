@@ -10,7 +10,8 @@ from typing import Any
 
 from evalframe.core.attempts import Attempts
 from evalframe.core.event import Event
-from evalframe.core.recorder import Recorder, SampleScope
+from evalframe.core.recorder import Recorder
+from evalframe.core.scope import SampleScope
 from evalframe.core.specs import RunSpec
 from evalframe.storage import json_text
 

@@ -15,8 +15,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from evalframe.core.earlier import Earlier, Ended
 from evalframe.core.event import Event
-from evalframe.core.recorder import Earlier, Ended, Recorder, SampleScope
+from evalframe.core.recorder import Recorder
+from evalframe.core.scope import SampleScope
 
 if TYPE_CHECKING:
     Count = itertools.count[int]

@@ -17,7 +17,7 @@ from evalframe.core.errors import Unpriced
 from evalframe.core.executor import Stop
 from evalframe.core.limit import Kind, Limit, LimitReached, RunStopped
 from evalframe.core.price import Price, Prices
-from evalframe.core.recorder import SampleScope
+from evalframe.core.scope import SampleScope
 
 
 def no_prices(_model: str) -> Price | None:

@@ -18,8 +18,8 @@ from typing import Any
 
 from evalframe.core.attempts import Attempts
 from evalframe.core.completion import Usage
+from evalframe.core.earlier import Earlier, Ended
 from evalframe.core.event import Event
-from evalframe.core.recorder import Earlier, Ended
 from evalframe.storage import json_text
 
 HEAD = re.compile(rb'\{"run_id": ?"[^"\\]*", ?"event_id": ?(\d+), ?"sample_id": ?(?:"([^"\\]*)"|null), ?"type": ?"([^"\\]*)", ?"data"')

@@ -1,6 +1,6 @@
 import pytest
 
-from evalframe.core.recorder import SampleScope
+from evalframe.core.scope import SampleScope
 from evalframe.core.specs import RunSpec
 from evalframe.recorders.memory import MemoryRecorder
 

@@ -16,7 +16,8 @@ from evalframe.completion_fns.remote import RemoteCompletion
 from evalframe.core.completion import Completion, CompletionResult, Usage
 from evalframe.core.errors import BadArguments, BadSetting, CallFailed, RequestRefused
 from evalframe.core.limit import Limit, LimitReached
-from evalframe.core.recorder import SampleScope, record_sampling_if_in_scope
+from evalframe.core.recorder import record_sampling_if_in_scope
+from evalframe.core.scope import SampleScope
 from evalframe.core.specs import RunSpec
 from evalframe.recorders.memory import MemoryRecorder
 from evalframe.resilience.retry import RetryPolicy

@@ -8,7 +8,7 @@ from loopback import Answer, ModelStub, chat, refused, said
 from evalframe.completion_fns.openai import OpenAIChatCompletionFn
 from evalframe.core.executor import Stop
 from evalframe.core.limit import LimitReached, RunStopped
-from evalframe.core.recorder import SampleScope
+from evalframe.core.scope import SampleScope
 from evalframe.core.specs import RunSpec
 from evalframe.recorders.memory import MemoryRecorder
 from evalframe.resilience.limits import Budget, Limits, SampleWatch

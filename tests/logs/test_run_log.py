@@ -3,7 +3,8 @@ import json
 import pytest
 
 from evalframe.core.errors import BadLog
-from evalframe.core.recorder import SampleScope, record_match
+from evalframe.core.recorder import record_match
+from evalframe.core.scope import SampleScope
 from evalframe.core.specs import RunSpec
 from evalframe.logs.find import LONGEST_NAME, log_dir, log_name
 from evalframe.logs.run_log import read_log

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from evalframe.core.recorder import SampleScope
+from evalframe.core.scope import SampleScope
 from evalframe.core.secrets import Secrets
 from evalframe.core.specs import RunSpec
 from evalframe.recorders.console import LONGEST, ConsoleRecorder

@@ -6,7 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from evalframe.core.errors import BadSetting
-from evalframe.core.recorder import SampleScope, record_match
+from evalframe.core.recorder import record_match
+from evalframe.core.scope import SampleScope
 from evalframe.core.secrets import Secrets
 from evalframe.core.specs import RunSpec
 from evalframe.recorders.http import HttpRecorder

@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from evalframe.core.errors import LogUnavailable
-from evalframe.core.recorder import SampleScope, current_scope, record_extra, record_match, record_sampling
+from evalframe.core.recorder import record_extra, record_match, record_sampling
+from evalframe.core.scope import SampleScope, current_scope
 from evalframe.core.secrets import Secrets
 from evalframe.core.specs import RunSpec
 from evalframe.recorders.jsonl import JsonlRecorder

@@ -4,7 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from evalframe.core.errors import LogUnavailable
-from evalframe.core.recorder import SampleScope, record_extra, record_match
+from evalframe.core.recorder import record_extra, record_match
+from evalframe.core.scope import SampleScope
 from evalframe.core.specs import RunSpec
 from evalframe.recorders.jsonl import JsonlRecorder
 from evalframe.recorders.memory import MemoryRecorder

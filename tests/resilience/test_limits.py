@@ -7,7 +7,7 @@ from evalframe.core.errors import Unpriced
 from evalframe.core.executor import Stop
 from evalframe.core.limit import LimitReached, RunStopped
 from evalframe.core.price import Price
-from evalframe.core.recorder import SampleScope
+from evalframe.core.scope import SampleScope
 from evalframe.core.specs import RunSpec
 from evalframe.recorders.memory import MemoryRecorder
 from evalframe.resilience.limits import Budget, Limits, SampleWatch, cost_of, tokens_of

@@ -17,7 +17,8 @@ from evalframe.completion_fns.openai import OpenAIChatCompletionFn
 from evalframe.core.completion import Completion
 from evalframe.core.errors import BadSetting
 from evalframe.core.grade import Grade
-from evalframe.core.recorder import before_call, current_scope, record_match, record_sampling
+from evalframe.core.recorder import record_match, record_sampling
+from evalframe.core.scope import before_call, current_scope
 from evalframe.eval import Eval
 from evalframe.logs.run_log import read_log
 from evalframe.registry.registry import Registry

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from evalframe.core.recorder import SampleScope, record_match, record_sampling
+from evalframe.core.recorder import record_match, record_sampling
+from evalframe.core.scope import SampleScope
 from evalframe.core.specs import RunSpec
 from evalframe.recorders.jsonl import JsonlRecorder
 from evalframe.storage.event_log import Ends, event_at, resumes_of, scan
