@@ -114,6 +114,7 @@ class Loop:
         tally: What the run comes to so far.
         fatal: Why the run was given up, if it was.
         used_up: Which limit of the run has ended it, if one has.
+        passes: How often samples were asked so far; the second time they count as further epochs, with the randomness of the first.
     """
 
     workers: int = WORKERS
@@ -133,6 +134,7 @@ class Loop:
     tally: Tally = field(default_factory=Tally)
     fatal: EvalframeError | None = None
     used_up: str | None = None
+    passes: int = 0
 
     @classmethod
     def compose(cls, settings: Mapping[str, Any], *, prices: Prices, crew: Crew | None = None, **more: Any) -> Loop:
@@ -248,6 +250,7 @@ class Pass:
         self.stop = Stop(loop.clock)
         self.backlog = Backlog((), may_return=False)
         self._base = ".".join(asked.name.split(".")[:2])
+        self._epochs_before = loop.passes * loop.epochs.epochs
         may_come_again = loop.epochs.epochs > 1 or loop.failure.retry_on_error > 0
         self._copies = may_come_again and not getattr(samples, "reads_anew", False)
         self._under_way: dict[tuple[int, int], Attempt] = {}
@@ -256,6 +259,7 @@ class Pass:
     def run(self) -> list[Any]:
         """See `Loop.run`."""
         loop = self.loop
+        loop.passes += 1
         total = len(self.indices) * loop.epochs.epochs
         if loop.holds is not None:
             total = sum(loop.holds(*asked) for asked in loop.epochs.items(self.indices))
@@ -274,7 +278,7 @@ class Pass:
                     if attempt.is_final:
                         loop.tell("ended", loop.tally.counts)
                     if attempt.status in ("completed", "limit"):
-                        self._keep(attempt.index, attempt.scope.epoch, attempt.result)
+                        self._keep(attempt.index, attempt.scope.epoch - self._epochs_before, attempt.result)
         finally:
             self._leave_behind()
             loop.tell("finish")
@@ -285,16 +289,17 @@ class Pass:
     def _take_up(self) -> bytearray | None:
         """Which samples an earlier process has asked, one byte each; None for a run that is new. The others of its samples are left out."""
         earlier, loop = self.recorder.earlier(), self.loop
-        if earlier is None or loop.tally.counts.ended:  # only the first pass of a run is taken up
+        if earlier is None:
             return None
-        loop.tally.add_earlier(earlier)
-        loop.budget.spend(earlier.usage)
+        if loop.passes == 1:
+            loop.tally.add_earlier(earlier)
+            loop.budget.spend(earlier.usage)
         done = bytearray(len(self.samples) * loop.epochs.epochs)
         is_same_file = earlier.all_read(getattr(self.samples, "sha256", None))  # then every row is what it was, and need not be looked at
         for index in self.indices:
             sha256 = ""
             for epoch in range(1, loop.epochs.epochs + 1):
-                ended = self.recorder.ended(self._sample_id(index), epoch)
+                ended = self.recorder.ended(self._sample_id(index), self._epochs_before + epoch)
                 if ended is None or ended.status not in ("completed", "limit"):
                     continue
                 if not is_same_file:
@@ -320,9 +325,11 @@ class Pass:
 
     def _is_done(self, done: bytearray, sample_id: str, epoch: int) -> bool:
         base, _, number = sample_id.rpartition(".")
-        if base != self._base or not number.isdecimal() or int(number) >= len(self.samples) or epoch > self.loop.epochs.epochs:
+        if not 1 <= epoch - self._epochs_before <= self.loop.epochs.epochs:
+            return True  # another pass knows
+        if base != self._base or not number.isdecimal() or int(number) >= len(self.samples):
             return False
-        return bool(done[self._slot(int(number), epoch)])
+        return bool(done[self._slot(int(number), epoch - self._epochs_before)])
 
     def _sample_id(self, index: int) -> str:
         return f"{self._base}.{index}"
@@ -390,10 +397,11 @@ class Pass:
         """A fresh attempt: a fresh copy of the sample, the same randomness, and what an attempt before it has paid for."""
         sample_id = self._sample_id(task.index)
         row = self.samples[task.index]
-        scope = SampleScope(self.recorder, sample_id, task.epoch, 1, copied(row) if self._copies else row)
+        epoch = self._epochs_before + task.epoch
+        scope = SampleScope(self.recorder, sample_id, epoch, 1, copied(row) if self._copies else row)
         scope.watch = SampleWatch(self.loop.limits, scope, self.stop, self.loop.budget, clock=self.loop.clock)
         attempt = Attempt(scope, task.index, seeded(sample_id, self.asked.seed, task.epoch), self.loop.mask)
-        ended = self.recorder.ended(sample_id, task.epoch)
+        ended = self.recorder.ended(sample_id, epoch)
         if task.failed is not None:
             scope.attempt, scope.kept = task.failed.scope.attempt + 1, task.failed.scope.kept
         elif ended is not None:
