@@ -406,7 +406,7 @@ class Pass:
             scope.attempt, scope.kept = task.failed.scope.attempt + 1, task.failed.scope.kept
         elif ended is not None:
             scope.attempt = ended.attempt + 1
-            if ended.status == "error" and attempt.asks(ended.input_sha256):
+            if ended.status in ("error", "interrupted") and attempt.asks(ended.input_sha256):
                 scope.kept = ended.data().get("answers")
         self._under_way[task.index, task.epoch] = attempt
         self.recorder.begin(scope)

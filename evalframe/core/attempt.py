@@ -83,14 +83,14 @@ class Attempt:
                 "message": self._mask(message_of(self.error)),
                 "traceback": self._mask(traceback_of(self.error)),
             }
-            if self.scope.kept is not None:
-                data["answers"] = self.scope.kept  # paid for, and not graded: another attempt, also of another process, takes them
         else:
             if self.limit is not None:
                 data["limit"] = self.limit.to_dict()
             if self.is_unscored:
                 data["unscored"] = True
             data |= told_result(self.result)
+        if self.status in ("error", "interrupted") and self.scope.kept is not None:
+            data["answers"] = self.scope.kept  # paid for, and not graded: another attempt, also of another process, takes them
         recorder.end(self.scope, data)
 
     def end_as_wrong(self, recorder: Recorder) -> None:
