@@ -24,7 +24,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -314,7 +314,8 @@ class Pass:
                 done[self._slot(index, epoch)] = 1
                 loop.tally.reuse(ended)
         if loop.tally.reused < earlier.ended:
-            self.recorder.leave_out(lambda sample_id, epoch: self._is_done(done, sample_id, epoch))
+            chosen = frozenset(self.indices)
+            self.recorder.leave_out(lambda sample_id, epoch: self._stays(done, chosen, sample_id, epoch))
         return done
 
     def _tasks(self, done: bytearray | None) -> Iterator[Task]:
@@ -323,13 +324,17 @@ class Pass:
             if not is_done and (self.loop.holds is None or self.loop.holds(index, epoch)):
                 yield Task(index, epoch)
 
-    def _is_done(self, done: bytearray, sample_id: str, epoch: int) -> bool:
+    def _stays(self, done: bytearray, chosen: Container[int], sample_id: str, epoch: int) -> bool:
+        """Whether what an earlier process has recorded of a sample still says something of this run: an answer that holds, or a failure."""
         base, _, number = sample_id.rpartition(".")
         if not 1 <= epoch - self._epochs_before <= self.loop.epochs.epochs:
             return True  # another pass knows
-        if base != self._base or not number.isdecimal() or int(number) >= len(self.samples):
+        if base != self._base or not number.isdecimal() or int(number) not in chosen:
             return False
-        return bool(done[self._slot(int(number), epoch - self._epochs_before)])
+        if done[self._slot(int(number), epoch - self._epochs_before)]:
+            return True
+        ended = self.recorder.ended(sample_id, epoch)
+        return ended is not None and ended.status in ("error", "interrupted")  # until it is asked again
 
     def _sample_id(self, index: int) -> str:
         return f"{self._base}.{index}"

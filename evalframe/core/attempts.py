@@ -50,10 +50,6 @@ class Attempts:
         """Nothing of a sample counts, until a later attempt ends: it is not asked any more, or was asked something else."""
         self._odd[sample_id, epoch] = (0, False)
 
-    def has_verdict(self, sample_id: str | None, epoch: int) -> bool:
-        """Whether something of an ended sample counts."""
-        return self._odd.get((sample_id, epoch), (1, True))[1]
-
     @property
     def all_count(self) -> bool:
         """Whether every event counts, so that none needs to be looked at."""

@@ -199,7 +199,7 @@ class JsonlRecorder(Recorder):
     def leave_out(self, is_kept: Callable[[str, int], bool]) -> int:
         if self._before is None:
             return 0
-        left = [key for key in self._before.ends.keys() if self._before.attempts.has_verdict(*key) and not is_kept(*key)]  # noqa: SIM118
+        left = [key for key in self._before.ends.keys() if not is_kept(*key) and not self._before.ends.is_left_out(*key)]  # noqa: SIM118
         if left:
             with self._lock:
                 for key in left:

@@ -10,6 +10,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -147,8 +148,9 @@ def log_to_resume(config: RunConfig, completion_fn: str | CompletionFn | Sequenc
     if config.dry_run:
         raise BadSetting("--dry-run keeps no log, so there is none to --resume.", do="Leave one of them out.")
     named = Path(config.resume if isinstance(config.resume, str) else config.record_path or "").expanduser()
-    if (named.is_file() and named.stat().st_size == 0) or (config.record_path and not named.exists()):
-        return None
+    with suppress(OSError):  # what is wrong with the path is told when the log is looked for
+        if (named.is_file() and named.stat().st_size == 0) or (config.record_path and not named.exists()):
+            return None
     names = [item if isinstance(item, str) else name_of(item) for item in wanted(completion_fn)]
     return resumed_log(config.resume, record_path=config.record_path, folder=log_dir(config.log_dir, {}), names=names, eval_name=eval_name)
 

@@ -127,9 +127,9 @@ def run_eval(
     """
     prepared = prepare(completion_fn, eval, registry=registry, settings=settings, crew=crew, source=source)
     recorder, log, delivery = open_recorder(prepared)
-    if on_start:
-        on_start(prepared)
     try:
+        if on_start:
+            on_start(prepared)
         return conduct(prepared, recorder, log, delivery, observer=observer)
     finally:
         recorder.close()

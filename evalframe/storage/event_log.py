@@ -30,6 +30,7 @@ NUMBERED = re.compile(r"(.*\.)(0|[1-9]\d{0,8})", re.DOTALL)
 RESUME_HEAD = b'{"resume"'
 MOST_NUMBERED = 1 << 25
 """Samples past this are kept one by one, so that an odd id in a log cannot ask for an array of gigabytes."""
+LEFT_OUT = "left out"
 DIGEST_CHARACTERS = 16
 NOWHERE = Path()
 BUFFER_BYTES = 1 << 20
@@ -114,7 +115,11 @@ class Ends:
     def leave_out(self, sample_id: str, epoch: int) -> None:
         """What was asked there is not to be taken for an answer any more; the attempt's number stays."""
         attempt, _, _ = self._odd.get((sample_id, epoch), (1, "", False))
-        self._odd[sample_id, epoch] = (attempt, "left out", False)
+        self._odd[sample_id, epoch] = (attempt, LEFT_OUT, False)
+
+    def is_left_out(self, sample_id: str, epoch: int) -> bool:
+        """Whether `leave_out` was the last word on it."""
+        return self._odd.get((sample_id, epoch), (1, "", False))[1] == LEFT_OUT
 
     def keys(self) -> Iterator[tuple[str, int]]:
         """Every sample and epoch that has ended."""
