@@ -24,6 +24,9 @@ def default_recorder() -> Recorder | None:
     return scope.recorder if scope else None
 
 
+UNKNOWN = Usage(unknown=1)
+
+
 class Recorder(ABC):
     """
     Base of all recorders: makes events, numbers them, and hands them to `write`.
@@ -211,10 +214,11 @@ class Recorder(ABC):
         self.record_event("sampling", {"prompt": prompt, "sampled": sampled, **extra}, sample_id)
         if scope is None:
             return
-        model, spent, attempt = str(extra.get("model") or ""), Usage.from_dict(extra.get("usage")), scope.root
+        model, spent, attempt = str(extra.get("model") or ""), UNKNOWN, scope.root
         attempt.turns += 1
         attempt.answer = sampled
         if "usage" in extra:
+            spent = Usage.from_dict(extra["usage"])
             attempt.spend(model, spent)
         if scope.watch is not None:
             scope.watch.after_call(model, spent)

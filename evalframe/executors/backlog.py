@@ -47,6 +47,8 @@ class Backlog:
 
     def done(self) -> None:
         """An item that was taken is dealt with."""
+        if not self._may_return:
+            return
         with self._lock:
             self._under_way -= 1
 

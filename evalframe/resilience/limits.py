@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 from evalframe.core.completion import Usage
 from evalframe.core.errors import Unpriced
@@ -73,7 +74,9 @@ class Limits:
     working_s: float | None = None
     cost_usd: float | None = None
 
-    def __bool__(self) -> bool:
+    @cached_property
+    def any(self) -> bool:
+        """Whether there is one."""
         return any(getattr(self, item.name) is not None for item in fields(self))
 
 
@@ -133,7 +136,7 @@ class SampleWatch:
     ) -> None:
         self.reached: Limit | None = None
         self._limits = limits
-        self._is_limited = bool(limits)
+        self._is_limited = limits.any
         self._scope = scope
         self._stop = stop
         self._budget = budget
