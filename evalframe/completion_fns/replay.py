@@ -11,10 +11,12 @@ import hashlib
 import json
 import threading
 from array import array
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from evalframe.core.completion import Completion, Usage
+from evalframe.core.earlier import Ended
 from evalframe.core.errors import BadArguments, CallFailed
 from evalframe.core.event import Event
 from evalframe.core.limit import Limit, LimitReached
@@ -45,6 +47,7 @@ class ReplayCompletionFn:
         self._lock = threading.Lock()
         self._log: Scan | None = None
         self._by_prompt: dict[int, array[int]] = {}
+        self._cut: Counter[tuple[str, int]] = Counter()
         if not self.path.is_file():
             raise BadArguments(f"there is no log {self.path} to replay.", do="Name one: replay/PATH of a .jsonl file.")
 
@@ -69,6 +72,7 @@ class ReplayCompletionFn:
         record_sampling_if_in_scope(
             prompt=prompt, sampled=sampled, model=answered, usage=Usage(calls=0).to_dict(), replayed_from=event.event_id, **kept
         )
+        self._cut_here(log, scope)
         finish = data.get("finish_reason")
         reasons = finish if isinstance(finish, list) else [finish] * len(texts)
         return Completion(texts, Usage(calls=0), reasons, model=answered)
@@ -92,6 +96,9 @@ class ReplayCompletionFn:
         offsets = log.offsets.get("sampling", ())
         for offset, event in zip(offsets, events_at(self.path, offsets), strict=True):
             if isinstance(event.data, dict) and is_prompt(event.data.get("prompt")):
+                ended = log.ends.get(self.path, str(event.sample_id), event.epoch)
+                if ended is not None and ended.status == "limit":
+                    self._cut[place(event.sample_id), event.epoch] += 1
                 (counted if log.attempts.count(event) else others).append((prompt_hash(event.data["prompt"]), offset))
         return counted + others
 
@@ -107,20 +114,39 @@ class ReplayCompletionFn:
         fitting = own or fitting[:1]
         return fitting[turn] if turn < len(fitting) else None
 
+    def _cut_here(self, log: Scan, scope: SampleScope | None) -> None:
+        """End the sample where the log's own run did, if a limit did so with the answer that has just been given."""
+        if scope is None or self._cut.get((place(scope.sample_id), scope.epoch)) != scope.root.turns:
+            return
+        limit = cut_by(self._ended(log, scope))
+        if limit is not None and limit.kind not in ("turn", "message") and limit.used > limit.most:
+            raise LimitReached(limit)
+
+    def _ended(self, log: Scan, scope: SampleScope) -> Ended | None:
+        spec = log.spec or {}
+        return log.ends.get(self.path, f"{spec.get('base_eval')}.{spec.get('split')}.{place(scope.sample_id)}", scope.epoch)
+
     def _missing(self, log: Scan, scope: SampleScope | None) -> Exception:
         """What becomes of a prompt that has no answer: what became of the sample there."""
         told = f"{self.path} holds no answer to this prompt"
         if scope is None:
             return CallFailed(f"{told}.")
-        base = f"{(log.spec or {}).get('base_eval')}.{(log.spec or {}).get('split')}"
-        ended = log.ends.get(self.path, f"{base}.{place(scope.sample_id)}", scope.epoch)
-        if ended is not None and ended.status == "limit":
-            cut = ended.data().get("limit") or {}
-            return LimitReached(Limit(cut.get("type", "turn"), float(cut.get("limit") or 0), float(cut.get("used") or 0)))
+        ended = self._ended(log, scope)
+        limit = cut_by(ended)
+        if limit is not None:
+            return LimitReached(limit)
         if ended is not None and ended.status == "error":
             error = ended.data().get("error") or {}
             return CallFailed(f"{told}: its sample ended there in error ({error.get('type')}: {error.get('message')}).")
         return CallFailed(f"{told}.", do="Replay it with the eval, the data and the seed that it was made with.")
+
+
+def cut_by(ended: Ended | None) -> Limit | None:
+    """The limit that cut a sample, if one did."""
+    if ended is None or ended.status != "limit":
+        return None
+    told = ended.data().get("limit") or {}
+    return Limit(told.get("type", "turn"), float(told.get("limit") or 0), float(told.get("used") or 0))
 
 
 def place(sample_id: str | None) -> str:

@@ -14,12 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from evalframe.core.completion import CompletionFn
 from evalframe.core.errors import BadSetting, Collector, EvalFailed, EvalframeError, LogUnavailable, described
 from evalframe.core.price import Prices
-from evalframe.core.recorder import Recorder
 from evalframe.core.secrets import Secrets
 from evalframe.core.specs import EvalSpec, RunSpec
 from evalframe.eval import Eval
@@ -32,22 +31,7 @@ from evalframe.runs.config import RunConfig, texts
 from evalframe.runs.functions import Functions, ask_whom, name_of, wanted
 from evalframe.runs.provenance import data_facts, provenance
 from evalframe.runs.resume import check_agreement, resume_line, resumed_log, secrets_missing
-
-
-class Source(Protocol):
-    """A log whose answers a run stands on."""
-
-    def told(self) -> dict[str, Any]:
-        """What the new log says of it."""
-        ...
-
-    def holds(self, index: int, epoch: int) -> bool:
-        """Whether it tells of this sample; others are not asked."""
-        ...
-
-    def compared(self, recorder: Recorder) -> dict[str, Any]:
-        """What the new run's verdicts are beside its own, for the report."""
-        ...
+from evalframe.runs.source import Regrading, source_of
 
 
 @dataclass
@@ -63,7 +47,7 @@ class Prepared:
     loop: Loop
     who: Functions
     prices: Prices
-    source: Source | None = None
+    source: Regrading | None = None
     resume: Mapping[str, Any] | None = None
     """What the log is told of this process, where it takes up a run."""
 
@@ -83,7 +67,7 @@ def prepare(
     registry: Registry | None,
     settings: Mapping[str, Any],
     crew: Crew | None = None,
-    source: Source | None = None,
+    source: Regrading | None = None,
 ) -> Prepared:
     """
     Check everything that needs no model.
@@ -109,6 +93,7 @@ def prepare(
     if log is not None:
         for fault in secrets_missing(log, settings):
             faults.add(fault)
+        source = source or faults.of(partial(source_of, log))
     config = faults.of(lambda: RunConfig.resolve(settings, os.environ, spec.run if spec else None, log and log.settings)) if early else None
     who = ask_whom(completion_fn, registry, config, secrets, faults)
     if spec is None or config is None:

@@ -31,7 +31,8 @@ from evalframe.recorders.jsonl import JsonlRecorder
 from evalframe.recorders.memory import MemoryRecorder
 from evalframe.recorders.tee import TeeRecorder
 from evalframe.registry.registry import Registry
-from evalframe.runs.prepare import Prepared, Source, prepare
+from evalframe.runs.prepare import Prepared, prepare
+from evalframe.runs.source import Regrading
 
 logger = logging.getLogger("evalframe")
 
@@ -103,7 +104,7 @@ def run_eval(
     observer: Observer | None = None,
     on_start: Callable[[Prepared], None] | None = None,
     crew: Crew | None = None,
-    source: Source | None = None,
+    source: Regrading | None = None,
     **settings: Any,
 ) -> RunResult:
     """
