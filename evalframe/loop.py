@@ -388,11 +388,10 @@ class Pass:
                 raise
             except RunStopped:
                 attempt.status = "interrupted"
-            except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - told in the log; Ctrl-C comes as a signal, not here
+            except BaseException as error:
+                if self.stop.overdue and not isinstance(error, Exception):
+                    raise  # the executor takes down what it leaves behind
                 attempt.status, attempt.error = "error", error
-            except BaseException:
-                attempt.status = "interrupted"
-                raise
             attempt.seconds = self.loop.clock() - started
             self._end(task, attempt)
         finally:

@@ -69,7 +69,7 @@ def bound(words: Sequence[str], flags: Collection[str]) -> Iterator[str]:
             yield word
             continue
         after = next(left, None)
-        if after is not None and (after.endswith(LOG_SUFFIX) or Path(after).is_file()):
+        if after is not None and (after.endswith(LOG_SUFFIX) or (Path(after).exists() and not Path(after).is_dir())):
             yield f"{word}={after}"
             continue
         yield f"{word}="

@@ -89,6 +89,7 @@ class Attempt:
             if self.is_unscored:
                 data["unscored"] = True
             data |= told_result(self.result)
+        self.scope.is_over = True
         if self.status in ("error", "interrupted") and self.scope.kept is not None:
             data["answers"] = self.scope.kept  # paid for, and not graded: another attempt, also of another process, takes them
         recorder.end(self.scope, data)

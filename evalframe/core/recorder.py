@@ -153,7 +153,7 @@ class Recorder(ABC):
             scope = None
         if scope is None and sample_id is None:
             raise ValueError(f'record_event("{type}") needs a sample: call it inside eval_sample, or pass sample_id=')
-        if scope is not None and scope.paused:
+        if scope is not None and (scope.paused or scope.root.is_over):
             return
         self._emit(type, data, scope.sample_id if scope else sample_id, scope)
 

@@ -41,6 +41,7 @@ class SampleScope:
         kept: Answers that an earlier attempt was given and that were not graded yet; nobody is asked for them again.
         watch: What holds the attempt to its limits; None for no limits.
         memo: What a completion function needs to remember of this attempt, by a key of its own.
+        is_over: Whether its end is written; what comes after it, from a thread that was left running, is not recorded.
         outer: The attempt that this scope was opened in, by the eval's own code; what happens is booked there.
     """
 
@@ -59,6 +60,7 @@ class SampleScope:
     kept: list[str] | None = None
     watch: Watch | None = None
     memo: dict[Any, Any] = field(default_factory=dict)
+    is_over: bool = False
     outer: SampleScope | None = None
 
     @property

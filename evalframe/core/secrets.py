@@ -18,6 +18,8 @@ SECRET_NAME = re.compile(r"(^|[_\-.])(api[_\-]?key|apikey|key|token|secret|passw
 SECRET_VARIABLE = re.compile(r"(_API_KEY|_TOKEN|_SECRET|_PASSWORD|_SECRET_KEY|_ACCESS_KEY)$", re.IGNORECASE)
 NOT_SECRET = re.compile(r"(_env|max_tokens|_tokens)$", re.IGNORECASE)
 USERINFO = re.compile(r"(?<=://)[^/@\s\"'\\]+(?=@)")
+STRUCTURE = frozenset({"run_id", "event_id", "sample_id", "type", "created_at", "status", "samples", "epoch", "attempt"})
+"""Keys of a log's lines that say what kind of line it is."""
 SHORTEST = 8
 """Characters; a shorter value is masked by its name alone."""
 
@@ -65,14 +67,31 @@ class Secrets:
         masked = USERINFO.sub(MASK, text) if "@" in text else text
         return self._text.sub(MASK, masked) if self._text else masked
 
-    def mask_bytes(self, line: bytes) -> bytes:
-        """An encoded line without secrets; userinfo in URLs is left to `mask_arguments` and `mask`."""
-        return self._bytes.sub(MASK.encode(), line) if self._bytes else line
+    def are_in(self, line: bytes) -> bool:
+        """Whether a line, encoded as JSON, holds one; userinfo in URLs is left to `mask_arguments` and `mask`."""
+        return self._bytes is not None and self._bytes.search(line) is not None
+
+    def mask_line(self, line: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        A line of a log without secrets: its texts are masked, never its numbers, and not what tells readers what kind of line it is, though
+        someone's secret be a word as common as "completed".
+        """
+        masked = {key: value if key in STRUCTURE else self.mask_values(value) for key, value in line.items()}
+        for whole, kept in (
+            ("data", ("status", "input_sha256") if line.get("type") == "sample" else ()),
+            ("spec", ("run_id", "created_at")),
+        ):
+            if isinstance(line.get(whole), Mapping):
+                masked[whole] |= {key: line[whole][key] for key in kept if key in line[whole]}
+        return masked
 
     def mask_values(self, value: Any) -> Any:
-        """A copy of anything without the secrets that are known, whatever its keys are called."""
+        """A copy of anything without the secrets that are known, whatever its keys are called; keys that are plain names stay."""
         if isinstance(value, Mapping):
-            return {key: self.mask_values(item) for key, item in value.items()}
+            return {
+                self.mask(key) if isinstance(key, str) and not key.isidentifier() else key: self.mask_values(item)
+                for key, item in value.items()
+            }
         if isinstance(value, list | tuple):
             return [self.mask_values(item) for item in value]
         return self.mask(value) if isinstance(value, str) else value

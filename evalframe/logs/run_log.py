@@ -7,12 +7,12 @@ events and so count whole. Lines are read as they are asked for; memory holds wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from evalframe.core.errors import BadLog
+from evalframe.core.errors import BadLog, described
 from evalframe.core.event import Event
 from evalframe.storage.event_log import Scan, events_at, readable, resumes_of, scan, spec_of
 
@@ -60,9 +60,11 @@ class RunLog:
     @property
     def settings(self) -> dict[str, Any]:
         """Every setting of the run as it held last: those of the spec, and what was changed when the run was taken up again."""
-        settings = dict(self.spec.get("run_config") or {})
+        told_first = self.spec.get("run_config")
+        settings = dict(told_first) if isinstance(told_first, Mapping) else {}
         for told in self._read(resumes_of):
-            settings |= told.get("changed") or {}
+            if isinstance(told.get("changed"), Mapping):
+                settings |= told["changed"]
         return settings
 
     @property
@@ -116,9 +118,13 @@ class RunLog:
 
     def _read(self, how: Callable[[Path], T]) -> T:
         try:
+            if self.path.exists() and not self.path.is_file():
+                raise BadLog(f"{self.path} is no file, so it is no log.")
             return how(self.path)
         except OSError as error:
             raise BadLog(f"cannot read the log {self.path}: {error.strerror or error}.") from error
+        except (TypeError, ValueError, AttributeError, KeyError, OverflowError) as error:
+            raise BadLog(f"{self.path} is damaged: a line of it is not what evalframe writes ({described(error)}).") from error
 
 
 def read_log(path: str | Path) -> RunLog:

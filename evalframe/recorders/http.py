@@ -139,7 +139,9 @@ class HttpRecorder(Recorder):
                 self._queue.clear()
 
     def _put(self, line: Mapping[str, Any]) -> None:
-        encoded = self._secrets.mask_bytes(json_text.dumps(line))
+        encoded = json_text.dumps(line)
+        if self._secrets.are_in(encoded):
+            encoded = json_text.dumps(self._secrets.mask_line(json_text.loads(encoded)))
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._queue) < self._queue_events or self._away or self._closed, self._patience_s):
                 self._away, self._cause = True, f"no answer within {self._patience_s:g} s"

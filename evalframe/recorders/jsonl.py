@@ -78,6 +78,7 @@ class JsonlRecorder(Recorder):
         self._pending_bytes = 0
         self._written = 0
         self._flushed_at = clock()
+        self.masked = 0
         self._fault: LogUnavailable | None = None
         self._before: Scan | None = None
         self._descriptor: int | None = open_new(self.path) if resume is None else open_again(self.path)
@@ -150,7 +151,11 @@ class JsonlRecorder(Recorder):
                 self._descriptor = None
 
     def _encode(self, line: Mapping[str, Any]) -> bytes:
-        return self._secrets.mask_bytes(json_text.dumps(line)) + b"\n"
+        encoded = json_text.dumps(line)
+        if self._secrets.are_in(encoded):
+            encoded = json_text.dumps(self._secrets.mask_line(json_text.loads(encoded)))
+            self.masked += 1
+        return encoded + b"\n"
 
     def _append(self, line: bytes) -> None:
         if self._fault is not None:

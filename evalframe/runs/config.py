@@ -19,6 +19,9 @@ from evalframe.core.errors import BadSetting, EvalframeError, Faults, closest
 from evalframe.logs.find import LOG_DIR_VARIABLE
 from evalframe.loop import GRACE_S, SEQUENTIAL_VARIABLE, WORKERS, WORKERS_VARIABLE
 
+LONGEST_S = 1e8
+"""Three years; beyond it, some systems take no time limit."""
+MOST_EPOCHS = 1_000_000
 MOST_THREADS = 10_000
 """Beyond it a machine would have to hold more stacks than it can."""
 PARALLEL = 4
@@ -62,17 +65,20 @@ def seconds(value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if isinstance(value, bool) or not math.isfinite(number) or number <= 0:
-        raise ValueError("a number of seconds above 0")
+    if isinstance(value, bool) or not 0 < number <= LONGEST_S:
+        raise ValueError(f"a number of seconds above 0, {LONGEST_S:,.0f} at most")
     return number
 
 
 def dollars(value: Any) -> float:
     """US dollars, more than none."""
     try:
-        return seconds(value)
-    except ValueError:
-        raise ValueError("a number of US dollars above 0") from None
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not math.isfinite(number) or number <= 0:
+        raise ValueError("a number of US dollars above 0")
+    return number
 
 
 def tolerance(value: Any) -> bool | float:
@@ -222,6 +228,7 @@ def setting(default: Any, read: Callable[[Any], Any], group: str, help: str, **m
 
 RUN, MODEL, LOG, ERRORS, LIMITS = "what is run", "the model", "the log", "errors", "limits (a sample that reaches one is cut, and graded)"
 SCREEN, HTTP = "the screen", "sending events elsewhere"
+OF_THE_MACHINE = frozenset({LOG, SCREEN, HTTP})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,8 +250,8 @@ class RunConfig:
     )
     seed: int = setting(20220722, whole(0), RUN, "Source of all randomness inside samples.", metavar="N", bears_on_results=True)
     epochs: int = setting(
-        1, whole(1), RUN, "Ask each sample this many times, each time with other randomness.", variable="EVALFRAME_EPOCHS", metavar="N",
-        bears_on_results=True, may_grow=True,
+        1, whole(1, MOST_EPOCHS), RUN, "Ask each sample this many times, each time with other randomness.",
+        variable="EVALFRAME_EPOCHS", metavar="N", bears_on_results=True, may_grow=True,
     )  # fmt: skip
     epochs_reducer: tuple[str, ...] = setting(
         ("mean",), names, RUN,
@@ -400,6 +407,11 @@ class RunConfig:
         settings, values, faults = cls.settings(), {}, list[EvalframeError]()
         for source, where in ((asked_for or {}, 'the eval\'s "run:"'), (given, "")):
             faults += [unknown_setting(name, settings, where) for name in source if name not in settings]
+        faults += [
+            BadSetting(f'"{name}" is not for an eval\'s "run:" to say: it is about this machine, not about the eval.', do=f"Say --{name}.")
+            for name in asked_for or {}
+            if name in settings and (settings[name].group in OF_THE_MACHINE or name == "registry_path")
+        ]
         for name, known in settings.items():
             value, where = given.get(name), known.flag or f"--{name}"
             if value is None and logged is not None and known.bears_on_results and name in logged:

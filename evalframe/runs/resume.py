@@ -105,6 +105,7 @@ def asked_by(path: str | Path, given: Mapping[str, Any]) -> AskedBy:
         )
     hidden = ("resume", "record_path", "log_dir", "completion_args", "extra_eval_params", "log_to_file", "debug", "show_progress")
     settings = {name: told[name] for name in RunConfig.settings() if name not in hidden and told.get(name) is not None}
+    settings = {name: value for name, value in settings.items() if MASK not in json.dumps(value)}  # what was masked is to be given again
     folder = Path(str((spec.get("evalframe") or {}).get("folder") or ""))
     return AskedBy(
         [str(name) for name in spec.get("completion_fns") or ()],

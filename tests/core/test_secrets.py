@@ -39,3 +39,19 @@ def test_secrets_among_arguments_are_learnt():
     secrets = Secrets()
     secrets.add_arguments({"extra_headers": {"Authorization": "Bearer 12345"}, "list": [{"token": "abcdefgh"}], "model": "abcdefghi"})
     assert secrets.mask("Bearer 12345, abcdefgh, model") == "***, ***, model"
+
+
+@pytest.mark.parametrize("secret", ["completed", "20220722", "sampling-x", "a.dev.0 more"])
+def test_a_secret_that_is_a_common_word_or_number_breaks_no_line_of_a_log(secret):
+    secrets = Secrets([secret])
+    line = {
+        "run_id": "r", "event_id": 20220722, "sample_id": "a.dev.0", "type": "sample",
+        "data": {"status": "completed", "input_sha256": "20220722ab", "seed": 20220722, "said": f"it is {secret}."},
+    }  # fmt: skip
+    masked = secrets.mask_line(line)
+    assert masked["data"].pop("said") == "it is ***."
+    assert {**line, "data": {key: value for key, value in line["data"].items() if key != "said"}} == masked
+    final = {"final_report": {"n": 3}, "status": "completed", "samples": {"completed": 3}}
+    assert secrets.mask_line(final) == final
+    spec = secrets.mask_line({"spec": {"run_id": "20220722-1", "seed": 20220722, "command": f"run {secret}"}})
+    assert spec == {"spec": {"run_id": "20220722-1", "seed": 20220722, "command": "run ***"}}

@@ -440,7 +440,7 @@ def test_what_the_spec_asks_for_must_fit_the_epochs_that_hold(asks):
 
 @pytest.mark.parametrize("epochs", [0, -1, 1.5, "many"])
 def test_epochs_are_a_whole_number_from_1(asks, epochs):
-    with pytest.raises(BadSetting, match="--epochs takes a whole number, at least 1"):
+    with pytest.raises(BadSetting, match="--epochs takes a whole number, from 1 to 1,000,000"):
         asks(Planned(), 3, epochs=epochs)
 
 

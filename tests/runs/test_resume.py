@@ -1028,7 +1028,7 @@ def test_a_file_that_is_no_log_is_refused_and_left_as_it_is(desk, content, told)
 
 
 @pytest.mark.parametrize(("path", "told"), [
-    ("evallogs", "Is a directory"), ("missing.jsonl", "No such file"), ("R/data/s.jsonl/x.jsonl", "Not a directory"), ("loop.jsonl", "loop"),
+    ("evallogs", "is no file"), ("missing.jsonl", "No such file"), ("R/data/s.jsonl/x.jsonl", "Not a directory"), ("loop.jsonl", "loop"),
     ("x" * 300 + ".jsonl", "too long"), ("dangling.jsonl", "No such file"),
 ])  # fmt: skip
 def test_a_place_where_no_log_can_be_is_told(desk, path, told):
