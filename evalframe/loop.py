@@ -46,12 +46,14 @@ from evalframe.executors.serial import SerialExecutor
 from evalframe.executors.threads import ThreadExecutor
 from evalframe.resilience.epochs import EpochPlan
 from evalframe.resilience.failures import FailurePolicy
-from evalframe.resilience.interrupts import Interrupt
+from evalframe.resilience.interrupts import Interrupt, raise_here_after, raise_no_more
 from evalframe.resilience.limits import Budget, Limits, SampleWatch
 
 WORKERS = 10
 WORKERS_VARIABLE = "EVALS_THREADS"
 SEQUENTIAL_VARIABLE = "EVALS_SEQUENTIAL"
+FORKED = 70
+"""Exit code of a process that an eval has forked off and let run back into the loop."""
 GRACE_S = 3.0
 """Seconds that samples in flight get after a first Ctrl-C."""
 
@@ -255,6 +257,8 @@ class Pass:
         self._copies = may_come_again and not getattr(samples, "reads_anew", False)
         self._under_way: dict[tuple[int, int], Attempt] = {}
         self._booking = threading.Lock()
+        self._process = os.getpid()
+        self._has_alarm = self._is_asking = False
 
     def run(self) -> list[Any]:
         """See `Loop.run`."""
@@ -280,6 +284,8 @@ class Pass:
                     if attempt.status in ("completed", "limit"):
                         self._keep(attempt.index, attempt.scope.epoch - self._epochs_before, attempt.result)
         finally:
+            if self._has_alarm:
+                raise_no_more()
             self._leave_behind()
             loop.tell("finish")
         return [result for result in self.results or () if result is not MISSING]
@@ -354,7 +360,12 @@ class Pass:
 
         def on_thread(task: Task) -> Attempt:
             with self._attempt(task) as attempt:
-                result = asked.eval_sample(attempt.scope.sample, attempt.rng)
+                self._is_asking = True
+                try:
+                    result = asked.eval_sample(attempt.scope.sample, attempt.rng)
+                finally:
+                    self._is_asking = False
+                    end_a_fork(self._process)
                 attempt.result = waited_for(result) if inspect.isawaitable(result) else result
             return attempt
 
@@ -479,6 +490,8 @@ class Pass:
     def _interrupted(self) -> None:
         """Begin nothing more, and say so."""
         self.stop.request(grace_s=self.loop.grace_s)
+        if self.loop.sequential:
+            self._has_alarm = raise_here_after(self.loop.grace_s, where=lambda: self._is_asking)
         self.loop.tell("stopping", self.loop.grace_s)
 
     def _leave_behind(self) -> None:
@@ -500,3 +513,9 @@ class Pass:
                     task.failed.end_as_wrong(self.recorder)
         except LogUnavailable:
             return
+
+
+def end_a_fork(process: int) -> None:
+    """End this process if it is another one: an eval has forked it off, and forgot to end it, and it must not ask the samples once more."""
+    if os.getpid() != process:
+        os._exit(FORKED)

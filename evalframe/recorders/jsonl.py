@@ -14,6 +14,7 @@ import itertools
 import os
 import threading
 import time
+import weakref
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,14 +22,14 @@ from typing import Any, overload
 
 from evalframe.core.attempts import Attempts
 from evalframe.core.earlier import Earlier, Ended
-from evalframe.core.errors import BadLog, LogUnavailable
+from evalframe.core.errors import BadLog, LogUnavailable, described
 from evalframe.core.event import Event
 from evalframe.core.recorder import Recorder
 from evalframe.core.scope import SampleScope
 from evalframe.core.secrets import Secrets
 from evalframe.core.specs import RunSpec
 from evalframe.storage import json_text
-from evalframe.storage.event_log import Scan, event_at, events_at, scan
+from evalframe.storage.event_log import Scan, events_at, events_of, scan
 
 FLUSH_BYTES = 1 << 16
 """Pending bytes that go to the kernel without waiting for a sample's end."""
@@ -81,6 +82,7 @@ class JsonlRecorder(Recorder):
         self.masked = 0
         self._fault: LogUnavailable | None = None
         self._before: Scan | None = None
+        let_go_in_children(self)
         self._descriptor: int | None = open_new(self.path) if resume is None else open_again(self.path)
         if resume is None:
             self.write_line({"spec": run_spec.to_line()})
@@ -172,6 +174,7 @@ class JsonlRecorder(Recorder):
         self._pending, self._pending_bytes = [], 0
         self._flushed_at = self._monotonic()
         start = self._written
+        self._refuse_changes(self._descriptor)
         try:
             while data:
                 sent = os.write(self._descriptor, data)
@@ -184,6 +187,18 @@ class JsonlRecorder(Recorder):
             )
             self._cut_to_whole_lines(start)
             raise self._fault from error
+
+    def _refuse_changes(self, descriptor: int) -> None:
+        """Stop where somebody else has written to the log, cut it or taken it away: what would be paid from here on could be lost."""
+        found = os.fstat(descriptor)
+        if found.st_nlink and found.st_size == self._written:
+            return
+        what = "was removed" if not found.st_nlink else f"has {found.st_size:,} bytes, and {self._written:,} were written"
+        self._fault = LogUnavailable(
+            f"somebody else has changed the log {self.path} while it was being written: it {what}.",
+            do=() if not found.st_nlink else f"Resume it: what is whole in it is not asked again: evalframe resume {self.path}",
+        )
+        raise self._fault
 
     def _cut_to_whole_lines(self, start: int) -> None:
         """Take away the torn line that a failed write left behind."""
@@ -221,18 +236,63 @@ class JsonlRecorder(Recorder):
             written = self._written
             offsets = array("Q", (offset for offset in self._offsets.get(type, ()) if offset < written))
             attempts = self._attempts
-        events = LoggedEvents(self.path, offsets)
+        events = LoggedEvents(self, offsets)
         if attempts.all_count:
             return events
         kept = array("Q", (offset for offset, event in zip(offsets, events, strict=True) if attempts.count(event)))
-        return LoggedEvents(self.path, kept)
+        return LoggedEvents(self, kept)
+
+    def read(self, offsets: Sequence[int]) -> Iterator[Event]:
+        """
+        The events at these offsets: through the file that is being written, wherever it was moved to; by its name once it is closed.
+
+        Raises:
+            LogUnavailable: If somebody else has changed it.
+        """
+        try:
+            if self._descriptor is None:
+                yield from events_at(self.path, offsets)
+            else:
+                yield from events_of(self._descriptor, offsets)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LogUnavailable(f"cannot read back the log {self.path}: {described(error)}. Did somebody else change it?") from error
+
+    def let_go(self) -> None:
+        """
+        In a process that was forked off: close the file, which is the parent's to write, without writing what is pending there. Without
+        this the child would hold the lock when the parent has ended.
+        """
+        self._lock = threading.Lock()  # whoever held it does not exist here
+        self._pending, self._pending_bytes = [], 0
+        self._fault = LogUnavailable(f"the log {self.path} is written by the process that has begun it; this one was forked off it.")
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+_open: weakref.WeakSet[JsonlRecorder] = weakref.WeakSet()
+_watched: list[bool] = []
+
+
+def let_go_of_all() -> None:
+    """Let go of every log that the parent of this process is writing."""
+    for recorder in list(_open):
+        recorder.let_go()
+
+
+def let_go_in_children(recorder: JsonlRecorder) -> None:
+    """See that a process forked off this one lets go of the log."""
+    _open.add(recorder)
+    if not _watched:
+        _watched.append(True)
+        os.register_at_fork(after_in_child=let_go_of_all)
 
 
 class LoggedEvents(Sequence[Event]):
     """Events in a log, read when they are looked at. Eight bytes each."""
 
-    def __init__(self, path: Path, offsets: array[int]) -> None:
-        self._path = path
+    def __init__(self, log: JsonlRecorder, offsets: array[int]) -> None:
+        self._log = log
         self._offsets = offsets
 
     def __len__(self) -> int:
@@ -244,11 +304,11 @@ class LoggedEvents(Sequence[Event]):
     def __getitem__(self, index: slice) -> list[Event]: ...
     def __getitem__(self, index: int | slice) -> Event | list[Event]:
         if isinstance(index, slice):
-            return list(LoggedEvents(self._path, self._offsets[index]))
-        return event_at(self._path, self._offsets[index])
+            return list(self._log.read(self._offsets[index]))
+        return next(self._log.read((self._offsets[index],)))
 
     def __iter__(self) -> Iterator[Event]:
-        return events_at(self._path, self._offsets) if self._offsets else iter(())
+        return self._log.read(self._offsets)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))

@@ -12,8 +12,11 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from evalframe.core.limit import RunStopped
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STDERR = 2
+AT_ONCE_S, AGAIN_S = 0.001, 1.0
 
 
 class Interrupt:
@@ -87,3 +90,33 @@ class Interrupt:
             for number, handler in before.items():
                 if handler is not None:  # one that was not set from Python cannot be put back
                     signal.signal(number, handler)
+
+
+def raise_here_after(seconds: float, *, where: Callable[[], bool]) -> bool:
+    """
+    Raise `RunStopped` on the main thread after so many seconds, and every second from then on: it is asking a sample itself, and nobody
+    else could end that.
+
+    Args:
+        seconds: How long from now.
+        where: Says whether it may be raised at this moment.
+
+    Returns:
+        Whether it will: not off the main thread, and not where the system knows no such alarm.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        return False
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        if where():
+            raise RunStopped
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, AT_ONCE_S), AGAIN_S)
+    return True
+
+
+def raise_no_more() -> None:
+    """Take that back."""
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)

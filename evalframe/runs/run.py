@@ -78,7 +78,8 @@ class RunResult:
     def can_be_resumed(self) -> bool:
         """Whether there is something left that a resumed run would ask."""
         counts = self.counts
-        return self.log_path is not None and self.status != SUCCESS and counts.completed + counts.limit < counts.total
+        is_there = self.log_path is not None and self.log_path.exists()
+        return is_there and self.status != SUCCESS and counts.completed + counts.limit < counts.total
 
     def events(self, type: str) -> Sequence[Event]:
         """The events of a type that count."""
