@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def started(arguments: argparse.Namespace) -> int:
     """Run the command that the arguments name."""
-    set_up_messages(debug=arguments.debug, log_to_file=None)
+    set_up_messages(debug=arguments.debug, log_to_file=getattr(arguments, "log_to_file", None))
     code: int = arguments.run(arguments)
     return code
 

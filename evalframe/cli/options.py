@@ -139,6 +139,8 @@ def set_up_messages(*, debug: bool, log_to_file: str | None) -> None:
     except OSError as error:
         raise BadSetting(f"--log_to_file cannot be written: {log_to_file}: {error.strerror or error}.") from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s" if log_to_file else "%(message)s"))
+    for before in logger.handlers:
+        before.close()
     logger.handlers = [handler]
     logger.setLevel(logging.DEBUG if debug else logging.INFO)
     logger.propagate = False

@@ -310,7 +310,8 @@ class RemoteCompletionFn(ABC):
         told = self._lane.limiter.told.since(self._told_before)
         if not told.times:
             return []
-        return [f"{self.account()[0]} asked {told.times} times for fewer calls at once; they waited {told.waited_s:.0f} s for it in all"]
+        waited = f"; others waited {told.waited_s:.0f} s for a slot in all" if told.waited_s >= 1 else ""
+        return [f"{self.account()[0]} asked {told.times} times for fewer calls at once{waited}"]
 
     @property
     def transport(self) -> Sender:

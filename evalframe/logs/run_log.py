@@ -68,6 +68,19 @@ class RunLog:
         return settings
 
     @property
+    def written_by(self) -> Mapping[str, Any]:
+        """What wrote the log, and where; empty of a log of others."""
+        told = self.spec.get("evalframe")
+        return told if isinstance(told, Mapping) else {}
+
+    @property
+    def data(self) -> list[Mapping[str, Any]]:
+        """The data files as the last process found them."""
+        told = [self.settings.get("data"), *(again.get("data") for again in self._read(resumes_of))]
+        last = next((facts for facts in reversed(told) if isinstance(facts, list)), [])
+        return [facts for facts in last if isinstance(facts, Mapping)]
+
+    @property
     def torn_lines(self) -> int:
         """Lines that are no JSON: at most the last, unless a crashed run was taken up again."""
         return self._scan.torn

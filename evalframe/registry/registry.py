@@ -61,8 +61,9 @@ class Registry:
         Raises:
             BadSetting: If one does not exist.
         """
-        self._sources = places.unique([*self._sources, *places.given_sources(paths)])
-        self._shelves, self._prices = {}, {}
+        sources = places.unique([*self._sources, *places.given_sources(paths)])
+        if sources != self._sources:  # else what was read stays read, also where several runs share this registry
+            self._sources, self._shelves, self._prices = sources, {}, {}
 
     # ------------------------------------------------------------------ what there is
 

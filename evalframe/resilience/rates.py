@@ -18,7 +18,7 @@ FULL_S = 0.02
 RECOVERY = 2
 """Slots that each round of good replies gives back."""
 QUIET_S = 60.0
-"""Seconds without a complaint after which there is no limit any more, however few calls there were."""
+"""Seconds without a complaint or a pause after which there is no limit any more, however few calls there were."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class RateLimiter:
     def _wait_s(self, now: float, *, is_new: bool) -> float:
         if is_new and now < self._paused_until:
             return self._paused_until - now
-        if now - self._cut_at > QUIET_S:
+        if now - max(self._cut_at, self._paused_until) > QUIET_S:  # a pause is quiet by itself, and proves nothing
             self._limit = math.inf
         return FULL_S if self._under_way + 1 > self._limit else 0.0
 

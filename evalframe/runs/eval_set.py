@@ -21,10 +21,12 @@ from typing import Any
 from evalframe.core.errors import BadLog, EvalFailed, EvalframeError, LogUnavailable, described
 from evalframe.core.executor import Stop
 from evalframe.core.observer import Observer
+from evalframe.core.secrets import names_secret
 from evalframe.core.specs import EvalSpec
 from evalframe.logs.find import log_dir, safe
 from evalframe.logs.run_log import RunLog
 from evalframe.loop import Crew
+from evalframe.registry.env import read_env
 from evalframe.registry.registry import Registry
 from evalframe.runs.config import PARALLEL, RunConfig
 from evalframe.runs.prepare import Prepared
@@ -33,6 +35,8 @@ from evalframe.runs.run import CANCELLED, SUCCESS, RunResult, run_eval
 logger = logging.getLogger("evalframe")
 
 LEDGER_SUFFIX = ".set.jsonl"
+REPORTED, REPORTED_OF_ERRORS = ("epochs_reducer",), ("fail_on_error", "score_on_error")
+"""Settings that bear on the report of a run that is done; and those that do where samples ended in error."""
 
 
 @dataclass
@@ -125,8 +129,9 @@ class Ledger:
         entry = {"eval": eval_name, "fingerprint": fingerprint, "log": str(log)}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._lock, self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
+            with self._lock, self.path.open("a+b") as file:
+                is_torn = file.tell() > 0 and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n"
+                file.write(b"\n" * is_torn + json.dumps(entry).encode("ascii") + b"\n")
         except OSError as error:
             raise LogUnavailable(
                 f"cannot write {self.path}: {error.strerror or error}.", do="Choose another folder with --log_dir."
@@ -170,7 +175,7 @@ def run_set(
     specs = registry.evals_of_set(eval_set)
     ledger = Ledger(log_dir(config.log_dir, {}) / f"{safe(eval_set)}_{safe(completion_fn)[:80]}{LEDGER_SUFFIX}")
     crew = Crew.of(workers=config.threads, parallel=parallel, sequential=config.sequential)
-    given = {**settings, "registry_path": None, "record_path": None}
+    given = {**settings, "record_path": None}
     run = SetRun(completion_fn, config, registry, ledger, ledger.logs() if resume else {}, crew, observer, on_start, given)
     stop, left = Stop(), {number: spec.key for number, spec in enumerate(specs, 1)}
 
@@ -209,12 +214,18 @@ class SetRun:
 
     def done_before(self, number: int, spec: EvalSpec) -> SetMember | None:
         """An eval that has succeeded before."""
-        before = still_good(self.logs.get(fingerprint(self.completion_fn, spec, self.config)))
+        before = still_good(self.logs.get(self._mark(spec)))
+        if before is not None:
+            asked = RunConfig.resolve(self.settings, os.environ, spec.run).to_dict()
+            bearing = REPORTED + (REPORTED_OF_ERRORS if (before.samples or {}).get("error") else ())
+            told = {name: before.settings.get(name) for name in bearing}
+            if told != json.loads(json.dumps({name: asked[name] for name in bearing})):
+                return None  # its report would be another one; what was asked is in its log
         return SetMember(spec.key, number, done_before=before) if before is not None else None
 
     def member(self, number: int, spec: EvalSpec, begins: Callable[[], None]) -> SetMember:
         """Run one eval: from where its log ended, if it has one that can be taken up."""
-        member, mark = SetMember(spec.key, number), fingerprint(self.completion_fn, spec, self.config)
+        member, mark = SetMember(spec.key, number), self._mark(spec)
         log = self.logs.get(mark)
         begins()
         try:
@@ -231,6 +242,9 @@ class SetRun:
             logger.debug("an eval of the set raised", exc_info=True)
             member.error = EvalFailed(f"{spec.key} could not be run: {described(error)}.")
         return member
+
+    def _mark(self, spec: EvalSpec) -> str:
+        return fingerprint(self.completion_fn, spec, self.config, endpoints(self.completion_fn, self.registry))
 
     def _run(self, number: int, spec: EvalSpec, mark: str, **more: Any) -> RunResult:
         def begin(prepared: Prepared) -> None:
@@ -249,10 +263,22 @@ class SetRun:
         )
 
 
-def fingerprint(completion_fn: str, spec: EvalSpec, config: RunConfig) -> str:
+def endpoints(completion_fn: str, registry: Registry) -> list[Any]:
+    """Where the completion functions ask, as far as their arguments and the environment tell; no secret among it."""
+    found: list[Any] = [os.environ.get("OPENAI_BASE_URL")]
+    for name in completion_fn.split(","):
+        try:
+            arguments = read_env(registry.resolve_completion_fn(name.strip()).args, missing_ok=True)
+        except EvalframeError:
+            continue  # told when the run begins
+        found.append({key: value for key, value in arguments.items() if not names_secret(key)})
+    return found
+
+
+def fingerprint(completion_fn: str, spec: EvalSpec, config: RunConfig, asked_at: list[Any]) -> str:
     """What must agree for an earlier run to stand for a new one."""
     bearing = {name: getattr(config, name) for name, known in RunConfig.settings().items() if known.bears_on_results}
-    what = [completion_fn, spec.key, spec.cls, spec.args, str(spec.registry_path), bearing]
+    what = [completion_fn, asked_at, spec.key, spec.cls, spec.args, str(spec.registry_path), bearing]
     return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode("utf-8")).hexdigest()
 
 
@@ -264,8 +290,7 @@ def still_good(path: Path | None) -> RunLog | None:
         log = RunLog(path)
     except (BadLog, OSError):
         return None
-    data = log.spec.get("run_config", {}).get("data", [])
-    return log if log.status == SUCCESS and all(unchanged(facts) for facts in data) else None
+    return log if log.status == SUCCESS and all(unchanged(facts) for facts in log.data) else None
 
 
 def unchanged(facts: Mapping[str, Any]) -> bool:

@@ -81,6 +81,8 @@ def ask_whom(
             made = faults.of(partial(registry.make_completion_fn, item, defaults=defaults, **extra))
             if made is not None:
                 found.functions.append(made)
+                if isinstance(getattr(made, "base_url", None), str):
+                    found.told[-1]["base_url"] = secrets.mask(made.base_url)  # where it asks may come from the environment
     if config is not None and not faults:
         found.answers = faults.of(partial(kept_answers, config, registry))
         if found.answers is not None:

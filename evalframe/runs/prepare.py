@@ -114,7 +114,11 @@ def prepare(
         loop.holds = source.holds
     if log is not None:
         changed = check_agreement(log, config, run_spec)
-        prepared.run_spec, prepared.log_path, prepared.resume = RunSpec.from_line(log.spec), log.path, resume_line(changed, run_spec)
+        prepared.run_spec, prepared.log_path, prepared.resume = (
+            RunSpec.from_line(log.spec),
+            log.path,
+            resume_line(changed, run_spec, secrets),
+        )
     elif not config.dry_run:
         prepared.log_path = log_path(config, run_spec)
     return prepared

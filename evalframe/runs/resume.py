@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evalframe.core.errors import BadLog, BadSetting
-from evalframe.core.secrets import MASK
+from evalframe.core.secrets import MASK, Secrets
 from evalframe.core.specs import RunSpec
 from evalframe.logs.find import logs_in
 from evalframe.logs.run_log import RunLog
@@ -61,7 +61,7 @@ def resumed_log(resume: str | bool, *, record_path: str | None, folder: Path, na
                 do="Name one with --resume LOG, or its folder with --log_dir; without --resume the run begins anew.",
             )
         log = RunLog(newest)
-    if not (log.spec.get("evalframe") or {}).get("format"):
+    if not log.written_by.get("format"):
         raise BadLog(f"{log.path} was not written by evalframe: it does not tell which samples have ended, so it cannot be taken up.")
     return log
 
@@ -97,7 +97,9 @@ def asked_by(path: str | Path, given: Mapping[str, Any]) -> AskedBy:
     """
     log = RunLog(Path(path).expanduser())
     told, spec = log.settings, log.spec
-    nameless = [one.get("class") for one in told.get("completion_fns") or () if "name" not in one]
+    if not isinstance(spec.get("eval_name"), str) or not isinstance(spec.get("completion_fns"), list):
+        raise BadLog(f"{log.path} does not tell what was asked of whom, so its run cannot be taken up.")
+    nameless = [one.get("class") for one in mappings(told.get("completion_fns")) if "name" not in one]
     if nameless:
         raise BadLog(
             f"the run of {log.path} was started from Python, with {', '.join(map(str, nameless))}: a command cannot make that again.",
@@ -105,8 +107,13 @@ def asked_by(path: str | Path, given: Mapping[str, Any]) -> AskedBy:
         )
     hidden = ("resume", "record_path", "log_dir", "completion_args", "extra_eval_params", "log_to_file", "debug", "show_progress")
     settings = {name: told[name] for name in RunConfig.settings() if name not in hidden and told.get(name) is not None}
-    settings = {name: value for name, value in settings.items() if MASK not in json.dumps(value)}  # what was masked is to be given again
-    folder = Path(str((spec.get("evalframe") or {}).get("folder") or ""))
+    masked = [name for name, value in settings.items() if MASK in json.dumps(value) and name not in given]
+    if masked:
+        raise BadSetting(
+            f"{', '.join(f'--{name}' for name in masked)} of {log.path} held a secret, which the log does not keep.",
+            do="Give it again, or switch it off.",
+        )
+    folder = Path(str(log.written_by.get("folder") or ""))
     return AskedBy(
         [str(name) for name in spec.get("completion_fns") or ()],
         str(spec.get("eval_name")),
@@ -173,9 +180,14 @@ def as_logged(line: Mapping[str, Any]) -> dict[str, Any]:
     return read
 
 
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """The mappings in a list; none where there is no list."""
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
 def parts_of(completion_fns: Any) -> Any:
     """Class and arguments of each completion function, without its name, which is compared by itself."""
-    return [{key: value for key, value in one.items() if key != "name"} for one in completion_fns or () if isinstance(one, Mapping)]
+    return [{key: value for key, value in one.items() if key != "name"} for one in mappings(completion_fns)]
 
 
 def without_places(value: Any) -> Any:
@@ -206,12 +218,14 @@ def has_grown(before: Any, after: Any) -> bool:
     return after is None or (isinstance(before, int) and isinstance(after, int) and after > before)
 
 
-def resume_line(changed: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
+def resume_line(changed: Mapping[str, Any], spec: RunSpec, secrets: Secrets) -> dict[str, Any]:
     """What the log says of a process that takes its run up."""
-    return {
+    line = {
         "at": str(datetime.now(UTC)),
         "command": " ".join(map(shlex.quote, sys.argv)),
         "changed": dict(changed),
         "data": as_logged({"data": spec.run_config["data"]})["data"],
         "evalframe": provenance(),
     }
+    told: dict[str, Any] = secrets.mask_values(line)
+    return told

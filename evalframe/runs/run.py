@@ -295,10 +295,10 @@ def resume_command(log_path: Path) -> str:
 def verdict(report: Mapping[str, Any], loop: Loop, failure: str) -> tuple[str, str]:
     """How the run ended, and why that is no success."""
     counts = loop.tally.counts
-    if failure:
-        return ERROR, failure
     if loop.interrupt.signal is not None and counts.ended < counts.total:
         return CANCELLED, f"interrupted after {counts.ended} of {counts.total} samples."
+    if failure:
+        return ERROR, failure
     if loop.fatal is not None:
         return ERROR, f"given up, since every sample would fail: {loop.mask(str(loop.fatal))}"
     if counts.error and loop.failure.has_failed(counts.error, counts.total):

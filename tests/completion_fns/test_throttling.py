@@ -57,7 +57,7 @@ def test_an_outage_with_a_huge_hint_neither_freezes_nor_narrows_for_good():
     with ModelStub(answer) as stub, ThreadPoolExecutor(10) as pool:
         tested = model(stub, max_retry_after_s=0.2, max_retries=20)
         assert [result.completions for result in pool.map(lambda _: tested("q"), range(150))] == [["1"]] * 150
-    assert max(crowd.seen[-30:]) >= 8
+    assert max(crowd.seen[-60:]) >= 6  # of ten; it had fallen to one
     assert "asked" in tested.notices()[0]
     assert "for fewer calls at once" in tested.notices()[0]
 

@@ -105,6 +105,16 @@ def test_a_quiet_time_lifts_the_limit_however_few_calls_there_are(limiter, clock
     assert enter(limiter, 10) == 10
 
 
+@pytest.mark.parametrize("hint_s", [30, 89, 120])
+def test_a_pause_however_long_is_no_quiet_time(limiter, clock, hint_s):
+    enter(limiter, 10)
+    leave(limiter, 10, complains=True, hint_s=hint_s)
+    clock.now += hint_s + 1
+    assert enter(limiter, 10) == 5
+    clock.now += QUIET_S
+    assert enter(limiter, 10) == 10
+
+
 def test_what_a_run_is_told_begins_with_it(limiter):
     enter(limiter, 2)
     leave(limiter, 1, complains=True)

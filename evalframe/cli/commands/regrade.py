@@ -11,6 +11,7 @@ from evalframe.cli.options import add_settings, given_settings, whoever_listens
 from evalframe.cli.outcome import Outcome, add_outcome, announce, observer
 
 if TYPE_CHECKING:
+    from evalframe.core.event import Event
     from evalframe.runs.run import RunResult
 
 NOT_HEEDED = (
@@ -63,10 +64,15 @@ def show_changes(result: RunResult) -> None:
     if not len(changed):
         print("\nno verdict changed")
         return
-    rows = [(str(event.sample_id), str(event.data["before"]).lower(), str(event.data["after"]).lower()) for event in changed[:MOST_SHOWN]]
+    rows = [(named(event), str(event.data["before"]).lower(), str(event.data["after"]).lower()) for event in changed[:MOST_SHOWN]]
     more = (
         f"\n... and {len(changed) - MOST_SHOWN} more; all: jq 'select(.type == \"verdict_changed\")' LOG"
         if len(changed) > MOST_SHOWN
         else ""
     )
     print("\n" + table([("sample", "right before", "right now"), *rows]) + more)
+
+
+def named(event: Event) -> str:
+    """A sample, and its epoch where it is not the first."""
+    return str(event.sample_id) if event.epoch == 1 else f"{event.sample_id} (epoch {event.epoch})"

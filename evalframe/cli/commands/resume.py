@@ -28,6 +28,11 @@ def run(arguments: argparse.Namespace) -> int:
     from evalframe.runs.resume import asked_by
     from evalframe.runs.run import run_eval
 
+    for name in ("junit", "cache_dir"):  # they lie where the command is given, not where the run was begun
+        if getattr(arguments, name):
+            setattr(arguments, name, str(Path(getattr(arguments, name)).expanduser().absolute()))
+    if arguments.registry_path:
+        arguments.registry_path = [str(Path(path).expanduser().absolute()) for path in arguments.registry_path]
     outcome = Outcome.asked_for(arguments)
     again = asked_by(arguments.log, given_settings(arguments))
     registry = Registry()
