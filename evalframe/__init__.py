@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         record_unscored,
     )
     from evalframe.core.sample import Sample
+    from evalframe.core.steps import ask
     from evalframe.datasets.load import get_jsonl
     from evalframe.eval import Eval
     from evalframe.evals.basic import record_and_check_match
@@ -57,6 +58,7 @@ ROOMS = {
         "record_unscored",
     ),
     "core.sample": ("Sample",),
+    "core.steps": ("ask",),
     "datasets.load": ("get_jsonl",),
     "eval": ("Eval",),
     "evals.basic": ("record_and_check_match",),
@@ -78,6 +80,7 @@ __all__ = [
     "RunResult",
     "Sample",
     "Usage",
+    "ask",
     "get_jsonl",
     "read_log",
     "record_and_check_match",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -16,6 +17,7 @@ from evalframe.core.completion import CompletionFn
 from evalframe.core.errors import BadArguments, MissingData
 from evalframe.core.limit import Limit
 from evalframe.core.recorder import Recorder, record_match
+from evalframe.core.steps import Steps
 from evalframe.datasets.load import load_rows
 from evalframe.loop import Loop
 
@@ -84,6 +86,11 @@ class Eval(ABC):
         Returns:
             Anything; a JSON value is kept in the log. May be written as `async def`.
         """
+
+    @property
+    def in_steps(self) -> Callable[[Any, Random], Steps[Any]] | None:
+        """The same as `eval_sample` in steps (core/steps.py), for event loops; None for an eval that is not written so."""
+        return None
 
     def on_limit(self, sample: Any, rng: Random, limit: Limit) -> Any:
         """
@@ -160,6 +167,12 @@ class Eval(ABC):
             found: Path | str = self.registry.find_data(path, self.eval_registry_path, eval_name=self.name)
             return found
         return Path(path) if Path(path).exists() or "://" in str(path) else self.eval_registry_path / "data" / path
+
+    @cached_property
+    def data_folder(self) -> Path:
+        """What relative paths in the data are relative to: its own folder; the current one where the data has none."""
+        found = self.find_data(self.samples_jsonl) if self.samples_jsonl is not None else Path()
+        return found.absolute().parent if isinstance(found, Path) and self.samples_jsonl is not None else Path.cwd()
 
     def eval_all_samples(self, recorder: Recorder, samples: Sequence[Any], *, keep_results: bool = True, **_options: Any) -> list[Any]:
         """

@@ -39,6 +39,7 @@ from evalframe.core.price import Prices
 from evalframe.core.recorder import Recorder
 from evalframe.core.sample import copied
 from evalframe.core.scope import SampleScope
+from evalframe.core.steps import on_event_loop
 from evalframe.core.tally import Tally
 from evalframe.executors.backlog import Backlog
 from evalframe.executors.coroutines import CoroutineExecutor, in_time, waited_for
@@ -52,6 +53,7 @@ from evalframe.resilience.limits import Budget, Limits, SampleWatch
 WORKERS = 10
 WORKERS_VARIABLE = "EVALS_THREADS"
 SEQUENTIAL_VARIABLE = "EVALS_SEQUENTIAL"
+THREADS, COROUTINES = "threads", "coroutines"
 FORKED = 70
 """Exit code of a process that an eval has forked off and let run back into the loop."""
 GRACE_S = 3.0
@@ -99,6 +101,7 @@ class Loop:
     Args:
         workers: Samples at once.
         sequential: Whether to ask one after the other on this thread, whatever `workers` says.
+        coroutines: Whether evals that are written in steps run as tasks of an event loop.
         order: Which samples, in which order.
         epochs: How often each.
         holds: Whether a sample is asked at all: (index, epoch) -> bool; None for all that the order chooses.
@@ -121,6 +124,7 @@ class Loop:
 
     workers: int = WORKERS
     sequential: bool = False
+    coroutines: bool = False
     order: SampleOrder = field(default_factory=SampleOrder)
     epochs: EpochPlan = field(default_factory=EpochPlan)
     holds: Callable[[int, int], bool] | None = None
@@ -164,6 +168,7 @@ class Loop:
         return cls(
             workers=chosen("threads"),
             sequential=chosen("sequential"),
+            coroutines=chosen("executor") == COROUTINES,
             order=SampleOrder(chosen("max_samples")),
             epochs=EpochPlan.of(chosen("epochs"), chosen("epochs_reducer")),
             failure=FailurePolicy(chosen("fail_on_error"), chosen("continue_on_fail"), chosen("retry_on_error"), chosen("score_on_error")),
@@ -300,6 +305,7 @@ class Pass:
         if loop.passes == 1:
             loop.tally.add_earlier(earlier)
             loop.budget.spend(earlier.usage)
+            loop.budget.spend(earlier.judge_usage)
         done = bytearray(len(self.samples) * loop.epochs.epochs)
         is_same_file = earlier.all_read(getattr(self.samples, "sha256", None))  # then every row is what it was, and need not be looked at
         for index in self.indices:
@@ -369,13 +375,16 @@ class Pass:
                 attempt.result = waited_for(result) if inspect.isawaitable(result) else result
             return attempt
 
-        async def on_event_loop(task: Task) -> Attempt:
+        async def as_task(task: Task) -> Attempt:
             with self._attempt(task) as attempt:
-                attempt.result = await in_time(asked.eval_sample(attempt.scope.sample, attempt.rng), attempt.scope)
+                sample, rng = attempt.scope.sample, attempt.rng
+                asking = asked.eval_sample(sample, rng) if in_steps is None else on_event_loop(in_steps(sample, rng))
+                attempt.result = await in_time(asking, attempt.scope)
             return attempt
 
-        is_async = inspect.iscoroutinefunction(asked.eval_sample)
-        work = on_event_loop if is_async else on_thread
+        in_steps = asked.in_steps if self.loop.coroutines else None
+        is_async = inspect.iscoroutinefunction(asked.eval_sample) or in_steps is not None
+        work = as_task if is_async else on_thread
         if self.loop.executor is not None and not self.loop.sequential:
             return work, self.loop.executor
         if is_async:
@@ -418,11 +427,13 @@ class Pass:
         attempt = Attempt(scope, task.index, seeded(sample_id, self.asked.seed, task.epoch), self.loop.mask)
         ended = self.recorder.ended(sample_id, epoch)
         if task.failed is not None:
-            scope.attempt, scope.kept = task.failed.scope.attempt + 1, task.failed.scope.kept
+            before = task.failed.scope
+            scope.attempt, scope.kept, scope.outcome = before.attempt + 1, before.kept, before.outcome if before.kept else None
         elif ended is not None:
             scope.attempt = ended.attempt + 1
             if ended.status in ("error", "interrupted") and attempt.asks(ended.input_sha256):
                 scope.kept = ended.data().get("answers")
+                scope.outcome = ended.outcome if scope.kept else None
         self._under_way[task.index, task.epoch] = attempt
         self.recorder.begin(scope)
         return attempt

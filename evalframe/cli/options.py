@@ -131,6 +131,13 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in RunConfig.settings() if getattr(arguments, name, None) is not None}
 
 
+class HarmlessFormatter(logging.Formatter):
+    """Control characters in messages are spelt out: a server, or a model, may have written them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return harmless(super().format(record))
+
+
 def set_up_messages(*, debug: bool, log_to_file: str | None) -> None:
     """Send our messages to stderr, or to a file."""
     logger = logging.getLogger("evalframe")
@@ -138,7 +145,7 @@ def set_up_messages(*, debug: bool, log_to_file: str | None) -> None:
         handler: logging.Handler = logging.FileHandler(log_to_file, encoding="utf-8") if log_to_file else logging.StreamHandler(sys.stderr)
     except OSError as error:
         raise BadSetting(f"--log_to_file cannot be written: {log_to_file}: {error.strerror or error}.") from error
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s" if log_to_file else "%(message)s"))
+    handler.setFormatter(HarmlessFormatter("%(asctime)s %(message)s" if log_to_file else "%(message)s"))
     for before in logger.handlers:
         before.close()
     logger.handlers = [handler]

@@ -14,20 +14,26 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, Protocol
 
+from evalframe.completion_fns.lane import Pause
 from evalframe.completion_fns.model_files import cache_directory
-from evalframe.completion_fns.remote import RemoteCompletion, one_or_all
+from evalframe.completion_fns.recorded import record_answer
+from evalframe.completion_fns.remote import RemoteCompletion
 from evalframe.core.attempt import survives_json
 from evalframe.core.completion import Completion, CompletionFn, CompletionResult, Usage
 from evalframe.core.errors import BadSetting
+from evalframe.core.media import read_files
 from evalframe.core.prompts import Prompt, as_messages, is_prompt
-from evalframe.core.recorder import NoRecorder, record_error, record_sampling_if_in_scope
+from evalframe.core.recorder import NoRecorder, record_error
 from evalframe.core.scope import before_call, current_scope
+from evalframe.core.steps import Steps, asked, on_thread
 from evalframe.storage.cache import AnswerCache
 
 FORMAT = 1
@@ -39,7 +45,9 @@ NOT_GOOD = frozenset({
     "content_filter", "safety", "recitation", "refusal", "error", "abort", "cancelled", "incomplete",
 })  # fmt: skip
 """Reasons, as endpoints spell them, why an answer ended that may be another one the next time: cut off, filtered, failed."""
-NOTHING_SPENT = Usage(calls=0).to_dict()
+LANDING_S = 0.01
+"""How soon who waits for the answer to an equal question looks again."""
+NOTHING_SPENT = Usage(calls=0)
 
 
 class Identified(Protocol):
@@ -55,6 +63,27 @@ class Identified(Protocol):
         ...
 
 
+class Flights:
+    """Questions that are being asked, by their keys; for many threads and tasks of a process at once."""
+
+    def __init__(self) -> None:
+        self._keys: set[str] = set()
+        self._lock = threading.Lock()
+
+    def begin(self, key: str) -> bool:
+        """Whether nobody else is asking this; then the caller is, until `end`."""
+        with self._lock:
+            if key in self._keys:
+                return False
+            self._keys.add(key)
+            return True
+
+    def end(self, key: str) -> None:
+        """It is asked no more."""
+        with self._lock:
+            self._keys.discard(key)
+
+
 class CachedCompletionFn:
     """
     Wraps a completion function; all that it is asked for beside answers (`model`, `base_url`, ...) is the wrapped one's.
@@ -63,9 +92,13 @@ class CachedCompletionFn:
     call among it, so that the sums of a report, budgets and limits count what is paid now; what it once cost stands as `cached_usage`.
     The completion itself is as it was, its usage too. It counts as a turn.
 
+    Equal questions at once are asked once: the others wait for the first one's answer, and take it from the cache; if it was none that
+    can be kept, the next of them asks.
+
     Args:
         inner: Who is asked where there is no answer yet.
         cache: Where answers are kept; several functions may share it.
+        flights: What is being asked; shared by whoever shares the cache.
 
     Attributes:
         hits: Answers that came out of the cache.
@@ -73,9 +106,10 @@ class CachedCompletionFn:
         fault: Why answers can no longer be kept, if so; they are given all the same.
     """
 
-    def __init__(self, inner: CompletionFn, cache: AnswerCache) -> None:
+    def __init__(self, inner: CompletionFn, cache: AnswerCache, flights: Flights | None = None) -> None:
         self.inner = inner
         self.cache = cache
+        self.flights = flights or Flights()
         self.hits = 0
         self.misses = 0
         self.fault: BadSetting | None = None
@@ -101,21 +135,37 @@ class CachedCompletionFn:
         Raises:
             BadSetting: If the cache cannot be read any more: nothing is paid a second time unasked.
         """
+        return on_thread(self.answer_in_steps(prompt, options))
+
+    def answer_in_steps(self, prompt: Prompt, options: Mapping[str, Any]) -> Steps[CompletionResult]:
+        """The same in steps: see `core/steps.py`."""
         identity = self._identity(prompt, options)
         if identity is None:
-            return self.inner(prompt, **options)
+            return (yield from asked(self.inner, prompt, **options))
         before_call(prompt)
+        prompt = read_files(prompt, Path.cwd())  # the answer depends on what is in the files, not on their names
         key = self._key(identity, prompt, options)
-        kept = as_completion(self.cache.get(key))
-        with self._lock:
-            self.hits += kept is not None
-            self.misses += kept is None
-        if kept is not None:
-            record_hit(prompt, kept, identity)
-            return kept
-        completion = self.inner(prompt, **options)
-        self._keep(key, completion)
+        while True:
+            kept = as_completion(self.cache.get(key))
+            if kept is not None:
+                self._count(hits=1)
+                record_hit(prompt, kept, identity)
+                return kept
+            if self.flights.begin(key):
+                break
+            yield Pause(LANDING_S, time.sleep)  # somebody is asking the same just now
+        self._count(misses=1)
+        try:
+            completion = yield from asked(self.inner, prompt, **options)
+            self._keep(key, completion)
+        finally:
+            self.flights.end(key)
         return completion
+
+    def _count(self, *, hits: int = 0, misses: int = 0) -> None:
+        with self._lock:
+            self.hits += hits
+            self.misses += misses
 
     def _identity(self, prompt: Prompt, options: Mapping[str, Any]) -> dict[str, Any] | None:
         """What the answer depends on; None where that cannot be told to the last bit, as of an option that JSON cannot spell."""
@@ -132,7 +182,7 @@ class CachedCompletionFn:
         Names at the top are sorted; deeper down the order stays, since a model sees it: a JSON schema's properties are answered in turn.
         """
         scope = current_scope()
-        asked = {
+        question_asked = {
             "format": FORMAT,
             "class": f"{type(self.inner).__module__}:{type(self.inner).__qualname__}",
             "identity": {name: in_order(identity[name]) if name == "options" else identity[name] for name in sorted(identity)},
@@ -140,13 +190,13 @@ class CachedCompletionFn:
             "options": in_order(options),
             "epoch": scope.epoch if scope else 1,
         }
-        question = sha256(asked)
+        question = sha256(question_asked)
         if scope is None:
             return question
         with self._lock:
             before = scope.root.memo.get(question, 0)
             scope.root.memo[question] = before + 1
-        return sha256({**asked, "before": before}) if before else question
+        return sha256({**question_asked, "before": before}) if before else question
 
     def _keep(self, key: str, completion: CompletionResult) -> None:
         """Keep a good answer. It is paid by now: a cache that cannot be written is told, in the log too, and costs no sample."""
@@ -176,11 +226,12 @@ class AnswersKept:
 
     def __init__(self, folder: str | None = None) -> None:
         self.cache = AnswerCache(folder or cache_directory() / "answers")
+        self.flights = Flights()
         self.functions: list[CachedCompletionFn] = []
 
     def wrap(self, function: CompletionFn) -> CachedCompletionFn:
         """The function, which asks nobody what was answered before."""
-        wrapped = CachedCompletionFn(function, self.cache)
+        wrapped = CachedCompletionFn(function, self.cache, self.flights)
         self.functions.append(wrapped)
         return wrapped
 
@@ -207,22 +258,14 @@ def named(function: CompletionFn) -> str:
 
 def record_hit(prompt: Prompt, completion: Completion, identity: Mapping[str, Any]) -> None:
     """Record an answer out of the cache for the sample in scope, as the function that gave it would, with nothing spent."""
-    model = identity.get("model") or completion.model
-    told = {"reasoning": completion.reasoning, "tool_calls": completion.tool_calls, "refusal": getattr(completion, "refusals", [])}
-    extra: dict[str, Any] = {name: one_or_all(values) for name, values in told.items() if any(values)}
-    if completion.model not in (None, model):
-        extra["answered_by"] = completion.model
-    if identity.get("options"):
-        extra["options"] = identity["options"]
-    record_sampling_if_in_scope(
+    record_answer(
+        completion,
         prompt=as_messages(prompt),
-        sampled=one_or_all(completion.completions),
-        model=model,
+        model=identity.get("model") or completion.model,
         usage=NOTHING_SPENT,
-        finish_reason=one_or_all(completion.finish_reasons) if completion.finish_reasons else None,
+        options=identity.get("options") or {},
         cached=True,
         cached_usage=completion.usage.to_dict(),
-        **extra,
     )
 
 

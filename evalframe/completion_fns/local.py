@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from evalframe.completion_fns.model_files import SMOLLM2, fetched
+from evalframe.completion_fns.recorded import record_answer
 from evalframe.core.completion import Completion, Usage
 from evalframe.core.errors import BadArguments, CallFailed, EvalframeError, MissingExtra, ModelUnavailable, RequestRefused, closest
 from evalframe.core.prompts import Prompt, as_messages, is_prompt
-from evalframe.core.recorder import record_sampling_if_in_scope
 from evalframe.core.scope import before_call, time_left_s
 
 OPTIONS = ("temperature", "top_p", "max_tokens", "stop", "seed")
@@ -107,16 +107,9 @@ class LocalCompletionFn:
         sent = {name: value for name, value in {**self._options, **options}.items() if value is not None}
         before_call(prompt)
         answer = self._load().answer(messages, sent)
-        record_sampling_if_in_scope(
-            prompt=messages,
-            sampled=answer.text,
-            model=self.model,
-            usage=answer.usage.to_dict(),
-            finish_reason=answer.finish_reason,
-            **({"reasoning": answer.reasoning} if answer.reasoning else {}),
-            options=sent,
-        )
-        return Completion([answer.text], answer.usage, [answer.finish_reason], [answer.reasoning or None], model=self.model)
+        completion = Completion([answer.text], answer.usage, [answer.finish_reason], [answer.reasoning or None], model=self.model)
+        record_answer(completion, prompt=messages, model=self.model, usage=answer.usage, options=sent)
+        return completion
 
     def cache_identity(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """What its answers depend on, beside the prompt: see `CachedCompletionFn`."""

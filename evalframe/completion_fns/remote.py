@@ -1,12 +1,13 @@
 """
-Talking to a model over HTTP.
+Talking to a model over HTTP: what all providers have in common.
 
 Waiting is written once. What a provider does stands in a generator that never sleeps and never sends: it yields `Send` and `Wait` and is
-told what came back. `drive` runs it on a thread; a driver for an event loop or a batch file runs the very same generator.
+told what came back. Whether a thread waits for that or an event loop is decided by whoever asks (core/steps.py).
 
-    OpenAIChatCompletionFn.exchange   what to send, how to read the answer
-      └─ send_with_retries            again or not, and when (resilience/retry.py)
-    drive                             does it, on a lane: Transport.send, time.sleep, and the slots of resilience/rates.py
+    RemoteCompletionFn.answer_in_steps  asks, records the answer              (run by __call__ on a thread, by `ask` on an event loop)
+      └─ Lane.run                       slots, pauses, the sample's time      (lane.py)
+           └─ RemoteCompletionFn.exchange  what to send, how to read it       (a provider says `body` and `read`)
+                └─ send_with_retries       again or not, and when             (calls.py)
 """
 
 from __future__ import annotations
@@ -15,211 +16,34 @@ import re
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from random import Random
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
-from urllib.parse import urlsplit
+from typing import Any, ClassVar
 
+from evalframe.completion_fns.calls import Patience, json_of, json_or_none, send_with_retries, server_message
+from evalframe.completion_fns.endpoint import Home, find_endpoint, make_policy, read_timeout
+from evalframe.completion_fns.lane import LIMITERS, AsyncSender, Lane, Sender, Senders
+from evalframe.completion_fns.recorded import record_answer
+from evalframe.completion_fns.repair import LEARNT, Learnt, Repair, repair_for
 from evalframe.core.completion import Completion, Reply, Send, Usage, Wait
-from evalframe.core.errors import BadReply, CallFailed, ModelUnavailable, RequestRefused
-from evalframe.core.prompts import Prompt
-from evalframe.core.recorder import record_sampling_if_in_scope
-from evalframe.core.scope import before_call, refuse_late, time_left_s, wait_for
-from evalframe.core.secrets import MASK, names_secret
-from evalframe.resilience.rates import Limiters, RateLimiter, Throttling
-from evalframe.resilience.retry import RetryPolicy, is_retriable, retry_after_s
+from evalframe.core.errors import BadArguments, RequestRefused, closest
+from evalframe.core.media import read_files
+from evalframe.core.prompts import Prompt, as_messages, is_prompt
+from evalframe.core.recorder import record_event_if_in_scope
+from evalframe.core.scope import before_call
+from evalframe.core.steps import Steps, on_thread
+from evalframe.resilience.rates import Limiters, Throttling
+from evalframe.resilience.retry import RetryPolicy
 from evalframe.storage import json_text
 
-T = TypeVar("T")
-
-SHOWN_CHARACTERS = 200
-"""How much of a body that cannot be read stands in a message."""
-TO_DO = {
-    401: "Check the API key, and that it belongs to this endpoint.",
-    403: "Check what the API key may do, and whether this model is open to it.",
-    404: "Check the model's name and the base URL (an OpenAI-compatible one mostly ends in /v1).",
-    407: "Give the proxy's user and password in the proxy variable, or list the host in NO_PROXY.",
-}
-"""What helps against statuses that every sample would meet."""
-
-
-class Sender(Protocol):
-    """Whatever sends a request and waits for its reply."""
-
-    def send(self, request: Send) -> Reply:
-        """The reply, or a `Reply` that says why there is none."""
-        ...
-
-
-class Unreadable(Exception):
-    """
-    A good status with a body that is no answer.
-
-    Args:
-        reason: Why; one sentence without a full stop.
-        usage: What it cost all the same, as far as it says.
-    """
-
-    def __init__(self, reason: str, usage: Usage | None = None) -> None:
-        super().__init__(reason)
-        self.usage = usage or Usage(unknown=1)
-
-
-@dataclass(frozen=True)
-class Patience:
-    """
-    How a call is tried again.
-
-    Args:
-        policy: When and how often.
-        clock: Monotonic seconds.
-        now: Seconds since 1970.
-        rng: Spreads the waits.
-    """
-
-    policy: RetryPolicy = field(default_factory=RetryPolicy)
-    clock: Callable[[], float] = time.monotonic
-    now: Callable[[], float] = time.time
-    rng: Random = field(default_factory=Random)
-
-
-@dataclass(frozen=True)
-class Answered(Generic[T]):
-    """
-    What a call came to.
-
-    Args:
-        value: The good reply, read.
-        tries: How many requests it took.
-        lost: Tokens spent on replies that could not be read.
-    """
-
-    value: T
-    tries: int
-    lost: Usage | None = None
-
-
-def send_with_retries(request: Send, read: Callable[[Reply], T], patience: Patience) -> Generator[Send | Wait, Reply | None, Answered[T]]:
-    """
-    Send until a reply can be read, or until patience ends.
-
-    Args:
-        request: What to send, each time.
-        read: Reads a reply of status 2xx; raises `Unreadable` for one that is no answer, which is then tried again.
-        patience: When and how often.
-
-    Raises:
-        ModelUnavailable: If the endpoint refuses the key or the model, or points elsewhere.
-        RequestRefused: If it refuses this request.
-        CallFailed: If all tries failed.
-        BadReply: If they did, and the last reply could not be read.
-    """
-    began, tries, lost = patience.clock(), 0, None
-    while True:
-        reply = yield request
-        assert reply is not None, "a driver answers each Send with a Reply"
-        tries += 1
-        unreadable: Unreadable | None = None
-        if reply.fault is None and 200 <= reply.status <= 299:
-            try:
-                return Answered(read(reply), tries, lost)
-            except Unreadable as error:
-                unreadable = error
-                lost = error.usage if lost is None else lost + error.usage
-        elif reply.fault is None and not is_retriable(reply.status):
-            refuse(request, reply)
-        elapsed_s = patience.clock() - began
-        hint_s = retry_after_s(reply.headers, now=patience.now())
-        wait_s = patience.policy.wait_s(tries, elapsed_s=elapsed_s, hint_s=hint_s, rng=patience.rng)
-        if wait_s is None:
-            give_up(request, reply, unreadable, tries=tries, elapsed_s=elapsed_s)
-        yield Wait(wait_s, cause(request, reply, unreadable))
-
-
-def drive(exchange: Generator[Send | Wait, Reply | None, T], lane: Lane) -> T:
-    """
-    Run an exchange on this thread.
-
-    Args:
-        exchange: What a provider's generator function returned.
-        lane: What sends, and waits.
-
-    Raises:
-        LimitReached: If the time of the sample in scope is over before the exchange is.
-        RunStopped: If the run is stopped while it only waits.
-    """
-    reply: Reply | None = None
-    is_new = True
-    while True:
-        try:
-            step = exchange.send(reply)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        if isinstance(step, Wait):
-            wait_for(step.seconds, lane.sleep)
-            reply = None
-        else:
-            reply, is_new = lane.send(step, is_new=is_new), False
-
-
-@dataclass(frozen=True)
-class Lane:
-    """
-    The way to one endpoint: one call at a time for each caller, and no more callers at once than the endpoint bears.
-
-    Args:
-        transport: Sends.
-        limiter: Counts the calls under way.
-        sleep: Waits some seconds.
-        longest_hint_s: The most that is believed of what a server asks for.
-    """
-
-    transport: Sender
-    limiter: RateLimiter
-    sleep: Callable[[float], None] = time.sleep
-    longest_hint_s: float = RetryPolicy.longest_hint_s
-
-    def send(self, request: Send, *, is_new: bool = True) -> Reply:
-        """
-        Send when there is a slot; no longer than the sample in scope may take.
-
-        Args:
-            request: What to send.
-            is_new: Whether this is the call's first try.
-
-        Raises:
-            LimitReached, RunStopped: As `drive`.
-        """
-        while wait_s := self.limiter.enter(is_new=is_new):
-            self.limiter.waited(wait_s)
-            wait_for(wait_s, self.sleep)
-        limiter, sent_at, reply = self.limiter, self.limiter.now(), NO_REPLY
-        left_s = time_left_s()
-        is_cut = left_s is not None and left_s < request.timeout_s
-        try:
-            reply = self.transport.send(replace(request, timeout_s=max(left_s, SHORTEST_S)) if is_cut and left_s is not None else request)
-        finally:
-            hint_s = retry_after_s(reply.headers, now=time.time()) if reply.status in THROTTLING else None
-            limiter.leave(
-                sent_at=sent_at,
-                complains=reply.status == 429 or hint_s is not None,
-                hint_s=min(hint_s or 0.0, self.longest_hint_s),
-                is_good=200 <= reply.status <= 299,
-            )
-        if is_cut and reply.timed_out:
-            refuse_late()
-        return reply
-
-
-NO_REPLY = Reply(0)
-SHORTEST_S = 0.001
-"""The least time a call can be given."""
-THROTTLING = frozenset({429, 503})
-"""Statuses whose `Retry-After` holds for every caller: too many calls, or none for now."""
-LIMITERS = Limiters()
-"""Of this process: who asks the same endpoint with the same account shares its limiter, whichever run it belongs to."""
+THINKING = re.compile(r"\s*<think(?:ing)?>(.*?)(?:</think(?:ing)?>\s*|\Z)", re.DOTALL)
+"""A block of reasoning before an answer, closed or cut off in the middle."""
+THOUGHT = re.compile(r"(.*?)</think>\s*", re.DOTALL)
+"""The same, where its beginning stands in the prompt."""
+FILTERED = frozenset({"content_filter", "content_policy_violation", "responsibleaipolicyviolation", "data_inspection_failed"})
+"""Codes of a 400 that means: this prompt is not answered (OpenAI and Azure, and those that speak as they do; seen 2026-12-01)."""
 
 
 @dataclass(slots=True)
@@ -228,16 +52,32 @@ class RemoteCompletion(Completion):
     A completion, and how it was asked for.
 
     Args:
-        prompt: The messages as sent.
-        options: The options as sent.
+        prompt: The messages, or the text, as sent.
+        options: The options as sent, by the names they were asked for with.
         tries: Requests that it took.
-        refusals: What the model said in place of each answer, where the endpoint tells refusals apart.
     """
 
     prompt: Any = None
     options: dict[str, Any] = field(default_factory=dict)
     tries: int = 1
-    refusals: list[str | None] = field(default_factory=list)
+
+    def add(
+        self,
+        text: str,
+        finish_reason: str | None = None,
+        *,
+        reasoning: str | None = None,
+        tool_calls: list[dict[str, Any]] | None = None,
+        refusal: str | None = None,
+        logprobs: Any = None,
+    ) -> None:
+        """Add one more answer."""
+        self.completions.append(text)
+        self.finish_reasons.append(finish_reason)
+        self.reasoning.append(reasoning)
+        self.tool_calls.append(tool_calls)
+        self.refusals.append(refusal)
+        self.logprobs.append(logprobs)
 
 
 RemoteExchange = Generator[Send | Wait, Reply | None, RemoteCompletion]
@@ -245,185 +85,385 @@ RemoteExchange = Generator[Send | Wait, Reply | None, RemoteCompletion]
 
 class RemoteCompletionFn(ABC):
     """
-    Base of all that talk HTTP: a provider says in `exchange` what is sent and how the answer is read.
+    Ask a model over HTTP. A provider says what is sent (`body`) and how an answer is read (`read`).
 
     Args:
         model: The model's name, as the endpoint knows it.
+        base_url: The endpoint's address; else the provider's variable, else its own.
+        api_key: The key; else the variable that `api_key_env` names.
+        api_key_env: The variable that holds the key.
+        key_header: The header that carries the key.
+        needs_key: Whether a key is needed; if not said, only by the provider's own address.
+        timeout_s: Wall-clock seconds for each try; else `EVALS_THREAD_TIMEOUT`, else 300.
+        max_retries: Tries after the first, 7 if not given.
+        max_total_retry_s: Seconds for all tries of a call, 900 if not given.
+        max_retry_after_s: The most that is believed of what a server asks to wait, 120 if not given.
         max_connections: How many are kept open; one for each worker.
-        patience: How a call that failed is tried again.
-        sleep: Waits some seconds.
-        limiters: Where the endpoint's limiter is found; that of this process if not given.
+        extra_options: Parameters that are sent as they are, whatever their names.
+        extra_headers: Headers that are sent as they are.
+        think_tags: Whether a <think> block before an answer is taken for reasoning.
+        cassette: A file of recorded replies that are given in place of the endpoint's; made by asking where it is not there yet.
+        retry_policy: In place of the three numbers above, with the lengths of waits.
+        sleep, clock, now, rng: Waits some seconds; monotonic seconds; seconds since 1970; source of the waits' spread.
+        limiters, learnt: Where the endpoint's limiter is found, and what was learnt of models; those of this process if not given.
+        options: Parameters of the endpoint, such as `temperature`; those of a call win over these. None is not sent.
+
+    Attributes:
+        model: As given.
+        base_url: Without userinfo and query.
+
+    Raises:
+        BadArguments: If an option is unknown, or an argument does not fit.
+        BadSetting: If a variable holds what cannot be used.
+        MissingKey: If there is no key where one is needed.
     """
+
+    provider: ClassVar[str] = "openai"
+    """Stands in the identity of answers that are kept."""
+    home: ClassVar[Home] = Home()
+    """Where the provider's models are found."""
+    PATH: ClassVar[str] = ""
+    """What follows on the base URL."""
+    PARAMETERS: ClassVar[frozenset[str]] = frozenset()
+    """What may be asked for beside model and prompt; names of the provider, and those of chat completions that it can translate."""
+    WIRE_NAMES: ClassVar[Mapping[str, str]] = {}
+    """How options are called in the request, where that is not the name they are asked for with."""
+    OURS: ClassVar[frozenset[str]] = frozenset({"model", "messages", "stream"})
+    """What extra_options may not hold: the request is put together here, and its reply is read whole."""
+    CALLED: ClassVar[str] = "This endpoint"
+    """How a message calls what takes the options."""
 
     def __init__(
         self,
         model: str,
         *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        api_key_env: str | None = None,
+        key_header: str | None = None,
+        needs_key: bool | None = None,
+        timeout_s: float | None = None,
+        max_retries: int | None = None,
+        max_total_retry_s: float | None = None,
+        max_retry_after_s: float | None = None,
         max_connections: int = 10,
-        patience: Patience | None = None,
+        extra_options: Mapping[str, Any] | None = None,
+        extra_headers: Mapping[str, str] | None = None,
+        think_tags: bool = True,
+        cassette: str | Path | None = None,
+        retry_policy: RetryPolicy | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+        rng: Random | None = None,
         limiters: Limiters | None = None,
+        learnt: Learnt | None = None,
+        **options: Any,
     ) -> None:
-        self.model = model
-        self.patience = patience or Patience()
-        self._max_connections = max_connections
+        self.model = str(model)
+        policy = retry_policy or make_policy(max_retries, max_total_retry_s, max_retry_after_s)
+        self.patience = Patience(policy, clock, now, rng or Random())
+        self.timeout_s = read_timeout(timeout_s)
+        self._endpoint = find_endpoint(
+            self.home,
+            path=self.PATH,
+            base_url=base_url,
+            api_key=api_key,
+            api_key_env=api_key_env,
+            key_header=key_header,
+            needs_key=needs_key,
+            extra_headers=extra_headers,
+        )
+        self.base_url = self._endpoint.base_url
+        self._options = {**self.checked_options(options), **self._checked_extra(extra_options)}
+        self._think_tags = think_tags
+        self._senders: Senders = OwnSenders(max_connections)
+        if cassette is not None:
+            self._senders = taped(cassette, self._senders)
         self._sleep = sleep
         self._limiters = limiters or LIMITERS
         self._lane: Lane | None = None
         self._told_before = Throttling()
-        self._transport: Sender | None = None
-        self._lock = threading.Lock()
+        self._repairs = (learnt or LEARNT).of(self.base_url, self.model)
+        self._mended: dict[str, Repair] = {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self.model!r}, base_url={self.base_url!r})"
+
+    # ------------------------------------------------------------------ what a provider says
 
     @abstractmethod
-    def exchange(self, prompt: Prompt, options: dict[str, Any]) -> RemoteExchange:
-        """What to send, and how to read the answer, as a generator; `options` are those of this call."""
+    def body(self, prompt: Prompt, options: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        The request, as JSON.
+
+        Args:
+            prompt: With local files read.
+            options: Those that are to be sent, none of them None.
+
+        Raises:
+            RequestRefused: If the endpoint cannot be asked this.
+        """
+
+    @abstractmethod
+    def read(self, raw: dict[str, Any]) -> RemoteCompletion:
+        """
+        Read a good reply.
+
+        Raises:
+            Unreadable: If it is no answer.
+        """
+
+    def url(self) -> str:
+        """Where the request goes."""
+        return self._endpoint.url(self.PATH)
+
+    def as_sent(self, prompt: Prompt) -> Prompt:
+        """The prompt as the log shows it: as it is sent."""
+        return as_messages(prompt)
+
+    def read_refusal(self, reply: Reply, raw: Any) -> RemoteCompletion | None:
+        """The answer that an error amounts to: a prompt that is filtered gets a refusal. None for an error."""
+        error = raw.get("error") if isinstance(raw, Mapping) else None
+        if reply.status not in (400, 403, 422) or not isinstance(error, Mapping):
+            return None
+        inner = error.get("innererror")
+        codes = {str(part.get(name)).lower() for part in (error, inner) if isinstance(part, Mapping) for name in ("code", "type")}
+        if not codes & FILTERED:
+            return None
+        completion = RemoteCompletion([], Usage(unknown=1), raw=raw)
+        completion.add("", "content_filter", refusal=str(error.get("message") or "the prompt was filtered"))
+        return completion
+
+    # ------------------------------------------------------------------ asking
 
     def __call__(self, prompt: Prompt, **options: Any) -> RemoteCompletion:
         """
-        Ask the model, on this thread, and record the answer for the sample in scope.
+        Ask the model, on this thread, and record the answer for the sample in scope. On an event loop: `await ask(function, prompt)`.
 
         Raises:
             CompletionFnError: If there is no answer.
         """
+        return on_thread(self.answer_in_steps(prompt, options))
+
+    def answer_in_steps(self, prompt: Prompt, options: Mapping[str, Any]) -> Steps[RemoteCompletion]:
+        """The same in steps: see `core/steps.py`."""
         before_call(prompt)
-        completion = drive(self.exchange(prompt, options), self.lane)
+        completion = yield from self.lane.run(self.exchange(prompt, options))
         self.record(completion)
         return completion
+
+    def exchange(self, prompt: Prompt, options: Mapping[str, Any]) -> RemoteExchange:
+        """What to send, and how to read the answer, as a generator; `options` are those of this call."""
+        if not is_prompt(prompt):
+            raise RequestRefused(f"A prompt is text or a list of chat messages, not {type(prompt).__name__}: {str(prompt)[:80]!r}.")
+        prompt, wanted, tries = read_files(prompt, Path.cwd()), self._wanted(options), 0
+        while True:
+            try:
+                return (yield from self._asked_once(prompt, wanted, tries))
+            except Repaired:
+                tries += 1
+
+    def _asked_once(self, prompt: Prompt, wanted: Mapping[str, Any], tries: int) -> RemoteExchange:
+        """
+        Send with what is known of the model by now.
+
+        Raises:
+            Repaired: If more is known after it, and the request can be sent otherwise.
+        """
+        sent = self._repairs.applied(wanted)
+        body = json_text.dumps(self.body(prompt, sent))
+        request = Send(self.url(), self._endpoint.all_headers, body, self.timeout_s, secrets=self._endpoint.secrets)
+        answered = yield from send_with_retries(
+            request, lambda reply: self.read(json_of(reply)), self.patience, lambda reply: self._refused(request, reply, wanted, sent)
+        )
+        if sent is not wanted:
+            self._mended.update({known.option: known for known in self._repairs if known.option in wanted})
+        completion = answered.value
+        completion.prompt, completion.options, completion.tries = self.as_sent(prompt), dict(sent), tries + answered.tries
+        if answered.lost is not None:
+            completion.usage += answered.lost
+        if self._think_tags:
+            part_reasoning(completion)
+        return completion
+
+    def _refused(self, request: Send, reply: Reply, wanted: Mapping[str, Any], sent: Mapping[str, Any]) -> RemoteCompletion | None:
+        """
+        What a status that will not change amounts to.
+
+        Raises:
+            Repaired: If the request can be sent otherwise.
+        """
+        raw = json_or_none(reply)
+        completion = self.read_refusal(reply, raw)
+        if completion is not None:
+            return completion
+        origin = {known.renamed_to: known.option for known in self._repairs if known.renamed_to}
+        by_wire_name = {self.WIRE_NAMES.get(name, name): origin.get(name, name) if name not in wanted else name for name in sent}
+        said = server_message(request, reply)
+        repair = repair_for(reply, raw, said, wanted, by_wire_name, self.PARAMETERS)
+        if repair is None:
+            return None
+        if self._repairs.learn(repair):
+            told = {"option": repair.option, "renamed_to": repair.renamed_to, "said": repair.said}
+            record_event_if_in_scope("repair", {"model": self.model, "base_url": self.base_url, **told})
+        raise Repaired
+
+    def _wanted(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of this call over those of the function, without those that are taken away by None."""
+        return {name: value for name, value in {**self._options, **self.checked_options(options)}.items() if value is not None}
+
+    # ------------------------------------------------------------------ what others ask of it
+
+    def account(self) -> tuple[str, str]:
+        """The endpoint's address, and what tells one account there from another."""
+        return self.base_url, self._endpoint.account
+
+    def cache_identity(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """What its answers depend on, beside the prompt; see `CachedCompletionFn`. Gateways route by a query and by headers, too."""
+        return {
+            "provider": self.provider,
+            "url": self.url(),
+            "headers": dict(self._endpoint.headers),
+            "model": self.model,
+            "options": self._wanted(options),
+        }
 
     @property
     def lane(self) -> Lane:
         """The way to the endpoint."""
         if self._lane is None:
             limiter = self._limiters.of(*self.account())
-            self._lane = Lane(self.transport, limiter, self._sleep, self.patience.policy.longest_hint_s)
             self._told_before = limiter.told
+            self._lane = Lane(self._senders, limiter, self._sleep, self.patience.policy.longest_hint_s)
         return self._lane
 
-    @abstractmethod
-    def account(self) -> tuple[str, str]:
-        """The endpoint's address, and what tells one account there from another."""
+    def endpoint_facts(self) -> dict[str, Any]:
+        """What the log's last line keeps of the endpoint: options that the model does not take, and how its limiter went; often nothing."""
+        facts: dict[str, Any] = {}
+        if self._mended:
+            facts["repairs"] = [asdict(known) for known in self._mended.values()]
+        if self._lane is not None and self._lane.limiter.told.since(self._told_before).times:
+            told = self._lane.limiter.told.since(self._told_before)
+            facts["throttled"] = {"times": told.times, "waited_s": round(told.waited_s, 3), "history": self._lane.limiter.history()}
+        return {"model": self.model, "base_url": self.base_url, **facts} if facts else {}
 
     def notices(self) -> list[str]:
         """What a person should know at the end of a run."""
         if self._lane is None:
             return []
+        said = [f"{self.model}: {known}" for known in self._mended.values()]
         told = self._lane.limiter.told.since(self._told_before)
-        if not told.times:
-            return []
-        waited = f"; others waited {told.waited_s:.0f} s for a slot in all" if told.waited_s >= 1 else ""
-        return [f"{self.account()[0]} asked {told.times} times for fewer calls at once{waited}"]
-
-    @property
-    def transport(self) -> Sender:
-        """The connections, made when the first is needed and shared by all threads."""
-        if self._transport is None:
-            with self._lock:
-                if self._transport is None:
-                    from evalframe.completion_fns.transport import Transport  # only now, since urllib3 takes long to import
-
-                    self._transport = Transport(max_connections=self._max_connections)
-        return self._transport
+        if told.times:
+            waited = f"; others waited {told.waited_s:.0f} s for a slot in all" if told.waited_s >= 1 else ""
+            said.append(f"{self.base_url} asked {told.times} times for fewer calls at once{waited}")
+        return said
 
     def record(self, completion: RemoteCompletion) -> None:
-        """Record an answer for the sample in scope; of many answers, each key holds a list."""
-        kept: dict[str, Any] = {
-            "reasoning": completion.reasoning,
-            "tool_calls": completion.tool_calls,
-            "refusal": completion.refusals,
-        }
-        extra = {key: one_or_all(values) for key, values in kept.items() if any(values)}
-        if completion.model not in (None, self.model):
-            extra["answered_by"] = completion.model
-        if completion.options:
-            extra["options"] = completion.options
-        if completion.tries > 1:
-            extra["tries"] = completion.tries
-        record_sampling_if_in_scope(
-            prompt=completion.prompt,
-            sampled=one_or_all(completion.completions),
-            model=self.model,
-            usage=completion.usage.to_dict(),
-            finish_reason=one_or_all(completion.finish_reasons),
-            **extra,
-        )
+        """Record an answer for the sample in scope."""
+        more = {"tries": completion.tries} if completion.tries > 1 else {}
+        record_answer(completion, prompt=completion.prompt, model=self.model, usage=completion.usage, options=completion.options, **more)
+
+    # ------------------------------------------------------------------ what is refused before the first request
+
+    def checked_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        The options, all of them known.
+
+        Raises:
+            BadArguments: With those that are not, each with the names most like it.
+        """
+        unknown = []
+        for name in options:
+            if name not in self.PARAMETERS:
+                near = closest(name, self.PARAMETERS | ARGUMENTS, most=3)
+                unknown.append(f'"{name}" (closest: {", ".join(near)})' if near else f'"{name}"')
+        if unknown:
+            raise BadArguments(
+                f"{self.CALLED} take{'' if self.CALLED.endswith('s') else 's'} no option {', '.join(unknown)}.",
+                do='An option that only this server knows goes into extra_options: extra_options={"name": value}.',
+            )
+        return dict(options)
+
+    def _checked_extra(self, extra: Mapping[str, Any] | None) -> dict[str, Any]:
+        """
+        The extra options.
+
+        Raises:
+            BadArguments: If they are no JSON object, or hold what is put together here.
+        """
+        if extra is None:
+            return {}
+        if not isinstance(extra, Mapping) or not all(isinstance(name, str) for name in extra):
+            raise BadArguments(f"extra_options is a JSON object, not {extra!r}.", do='Write extra_options={"name": value}.')
+        if taken := sorted(self.OURS & extra.keys()):
+            raise BadArguments(f"extra_options cannot hold {', '.join(taken)}.")
+        return dict(extra)
 
 
-def one_or_all(values: list[Any]) -> Any:
-    """The only value, or the list where there are many."""
-    return values[0] if len(values) == 1 else values
+ARGUMENTS = frozenset({"base_url", "api_key", "api_key_env", "timeout_s", "max_retries", "max_connections", "extra_options"})
+"""Arguments that somebody may have meant by a name that is no option."""
 
 
-def refuse(request: Send, reply: Reply) -> NoReturn:
+class Repaired(Exception):
+    """The request can be sent otherwise."""
+
+
+class OwnSenders:
     """
-    Say that a status will not change.
+    Both ways to send, made when the first is needed and shared by all threads and tasks; see `Senders`.
+
+    Args:
+        max_connections: How many a thread pool keeps open.
+    """
+
+    def __init__(self, max_connections: int) -> None:
+        self._max_connections = max_connections
+        self._on_thread: Sender | None = None
+        self._on_event_loop: AsyncSender | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def on_thread(self) -> Sender:
+        """Connections for threads."""
+        if self._on_thread is None:
+            with self._lock:
+                if self._on_thread is None:
+                    from evalframe.completion_fns.transport import Transport  # only now, since urllib3 takes long to import
+
+                    self._on_thread = Transport(max_connections=self._max_connections)
+        return self._on_thread
+
+    @property
+    def on_event_loop(self) -> AsyncSender:
+        """Connections for tasks."""
+        if self._on_event_loop is None:
+            with self._lock:
+                if self._on_event_loop is None:
+                    from evalframe.completion_fns.aio_transport import AioTransport  # only now, since aiohttp takes long to import
+
+                    self._on_event_loop = AioTransport()
+        return self._on_event_loop
+
+
+def taped(cassette: str | Path, senders: Senders) -> Senders:
+    """
+    The senders with a cassette between them and the endpoint.
 
     Raises:
-        ModelUnavailable: If every sample would meet it.
-        RequestRefused: If another request may fare better.
+        BadSetting: If it cannot be read.
     """
-    said = server_message(request, reply)
-    told = f"{endpoint(request)} answers {reply.status}{f': {said}' if said else ''}."
-    if 300 <= reply.status <= 399:
-        there = masked(request, reply.headers.get("location", "somewhere else"))
-        raise ModelUnavailable(f"{endpoint(request)} answers {reply.status} and points to {there}.", do="Set base_url to where it points.")
-    if reply.status in TO_DO:
-        raise ModelUnavailable(told, do=TO_DO[reply.status])
-    raise RequestRefused(told)
+    from evalframe.completion_fns.cassette import Cassette  # only now, since few need it
+
+    return Cassette(cassette, senders)
 
 
-def give_up(request: Send, reply: Reply, unreadable: Unreadable | None, *, tries: int, elapsed_s: float) -> NoReturn:
-    """
-    Say why the last try failed, and how many there were.
-
-    Raises:
-        BadReply: If the last reply could not be read.
-        CallFailed: If it was none, or an error.
-    """
-    often = f"{tries} time{'s' if tries > 1 else ''} in {elapsed_s:.1f} s"
-    if unreadable is not None:
-        start = masked(request, reply.body[: 4 * SHOWN_CHARACTERS].decode("utf-8", "replace"))[:SHOWN_CHARACTERS]
-        raise BadReply(
-            f"{endpoint(request)} answered {often} what cannot be read, the last time because {unreadable}. Its body begins: {start!r}.",
-            do="Check that the base URL is that of an OpenAI-compatible endpoint." if start.lstrip().startswith("<") else (),
-        )
-    do = "Raise timeout_s (EVALS_THREAD_TIMEOUT) if the model needs longer." if reply.timed_out else ()
-    raise CallFailed(f"{endpoint(request)} failed {often}. The last time: {cause(request, reply, None)}.", do=do)
-
-
-def cause(request: Send, reply: Reply, unreadable: Unreadable | None) -> str:
-    """Why a try failed: one sentence without a full stop."""
-    if unreadable is not None:
-        return str(unreadable)
-    if reply.fault is not None:
-        return reply.fault
-    said = server_message(request, reply)
-    return f"status {reply.status}{f': {said}' if said else ''}"
-
-
-def endpoint(request: Send) -> str:
-    """The URL of a request as it may be shown: without userinfo and query."""
-    parts = urlsplit(request.url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def server_message(request: Send, reply: Reply) -> str:
-    """What the server says of an error in its body, in one line without a full stop; "" if it says nothing."""
-    text = reply.body[: 1 << 16].decode("utf-8", "replace")
-    try:
-        said: Any = json_text.loads(text)
-    except (ValueError, RecursionError):
-        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        said = title[1] if title else text
-    for name in ("error", "message", "detail"):
-        if isinstance(said, dict) and said.get(name):
-            said = said[name]
-    told = said if isinstance(said, str) else json_text.dumps(said).decode("utf-8")
-    return masked(request, " ".join(told.split()))[: 2 * SHOWN_CHARACTERS].rstrip(". ")
-
-
-def masked(request: Send, text: str) -> str:
-    """A text without the keys that the request was sent with: some servers repeat them."""
-    for name, value in request.headers.items():
-        if names_secret(name):
-            text = text.replace(value.split()[-1] if value.split() else "\0", MASK)
-    return text
+def part_reasoning(completion: RemoteCompletion) -> None:
+    """Take the reasoning that stands before an answer out of it, where the endpoint has not done so itself."""
+    for index, text in enumerate(completion.completions):
+        if "<think" not in text[:64] and "</think>" not in text:
+            continue
+        found = THINKING.match(text) or THOUGHT.match(text)
+        if found is not None:
+            completion.completions[index] = text[found.end() :]
+            completion.reasoning[index] = "\n".join(filter(None, (completion.reasoning[index], found[1].strip())))

@@ -20,12 +20,13 @@ from evalframe.core.earlier import Ended
 from evalframe.core.errors import BadArguments, CallFailed
 from evalframe.core.event import Event
 from evalframe.core.limit import Limit, LimitReached
+from evalframe.core.media import without_media
 from evalframe.core.prompts import Prompt, as_messages, is_prompt
 from evalframe.core.recorder import record_sampling_if_in_scope
 from evalframe.core.scope import SampleScope, before_call, current_scope
 from evalframe.storage.event_log import Scan, event_at, events_at, scan
 
-KEPT = ("finish_reason", "reasoning", "tool_calls", "refusal", "answered_by")
+KEPT = ("finish_reason", "reasoning", "tool_calls", "refusal", "answered_by", "outcome")
 """What is taken over from the recorded answer beside its text."""
 
 
@@ -156,5 +157,6 @@ def place(sample_id: str | None) -> str:
 
 def prompt_hash(prompt: Any) -> int:
     """64 bits of a hash over the messages of a prompt."""
-    text = json.dumps(as_messages(prompt) if is_prompt(prompt) else prompt, sort_keys=True, default=str)
+    asked = without_media(as_messages(prompt) if is_prompt(prompt) else prompt)  # as the log has it
+    text = json.dumps(asked, sort_keys=True, default=str)
     return int.from_bytes(hashlib.sha256(text.encode("ascii")).digest()[:8], "big")

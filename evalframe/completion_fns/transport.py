@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from ssl import SSLContext, create_default_context
+from ssl import SSLCertVerificationError, SSLContext, create_default_context
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -339,12 +339,18 @@ def fault(error: Exception, request: Send, proxy: str | None) -> Reply:
         if "407" in str(error.original_error):  # a tunnel that was refused: http.client has no class for it
             return refused_by(proxy or "")
         told, timed_out = reason(error.original_error, shown_proxy(proxy or ""), request.timeout_s)
-        return Reply(0, fault=f"no way through the proxy {shown_proxy(proxy or '')}: {told}", timed_out=timed_out)
+        said = f"no way through the proxy {shown_proxy(proxy or '')}: {told}"
+        return Reply(0, fault=said, timed_out=timed_out, is_final=is_untrusted(error))
     whom = address(request.url)
     if proxy is not None:
         whom = f"{whom} (through the proxy {shown_proxy(proxy)})"
     told, timed_out = reason(error, whom, request.timeout_s)
-    return Reply(0, fault=told, timed_out=timed_out)
+    return Reply(0, fault=told, timed_out=timed_out, is_final=is_untrusted(error))
+
+
+def is_untrusted(error: BaseException) -> bool:
+    """Whether a certificate is not trusted, which no waiting changes."""
+    return any(isinstance(cause, SSLCertVerificationError) for cause in chain(error))
 
 
 def refused_by(proxy: str) -> Reply:

@@ -4,12 +4,14 @@ A completion function of somebody else, held to the limits of a sample: it need 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from evalframe.core.completion import CompletionFn, CompletionResult, texts_of
 from evalframe.core.prompts import Prompt
 from evalframe.core.recorder import record_sampling_if_in_scope
 from evalframe.core.scope import before_call, current_scope
+from evalframe.core.steps import Steps, asked, on_thread
 
 
 class WatchedCompletionFn:
@@ -38,10 +40,14 @@ class WatchedCompletionFn:
         Raises:
             LimitReached: If the sample in scope may not ask, or the answer took it past a limit.
         """
+        return on_thread(self.answer_in_steps(prompt, options))
+
+    def answer_in_steps(self, prompt: Prompt, options: Mapping[str, Any]) -> Steps[CompletionResult]:
+        """The same in steps: see `core/steps.py`."""
         before_call(prompt)
         scope = current_scope()
         before = scope.root.turns if scope is not None else 0
-        result = self.inner(prompt, **options)
+        result = yield from asked(self.inner, prompt, **options)
         if scope is not None and scope.root.turns == before:
             usage = getattr(result, "usage", None)
             model = getattr(result, "model", None) or getattr(self.inner, "model", None)

@@ -77,6 +77,10 @@ class Attempt:
             "waiting_seconds": round(self.scope.waiting_s, 4),
             "usage": {model: spent.to_dict() for model, spent in self.scope.usage.items()},
         }
+        if self.scope.judge_usage:
+            data["judge_usage"] = {model: spent.to_dict() for model, spent in self.scope.judge_usage.items()}
+        if self.scope.outcome is not None:
+            data["outcome"] = self.scope.outcome
         if self.error is not None:
             data["error"] = {
                 "type": type(self.error).__name__,

@@ -43,6 +43,64 @@ def texts_of(result: object) -> list[str]:
     return list(answers)
 
 
+REFUSED = frozenset({
+    "content_filter", "content_filtered", "refusal", "refused", "safety", "recitation", "blocklist", "prohibited_content", "spii",
+    "blocked", "image_safety", "sensitive",
+})  # fmt: skip
+"""Reasons, as endpoints spell them, why an answer was withheld."""
+TRUNCATED = frozenset({
+    "length", "max_tokens", "max_output_tokens", "max_completion_tokens", "model_length", "model_context_window_exceeded", "time_limit",
+})  # fmt: skip
+"""Reasons why an answer was cut off."""
+OUTCOMES = ("answered", "empty", "truncated", "refused")
+"""What may become of an answer, the better first."""
+
+
+def outcome_of(text: str, finish_reason: str | None, *, has_calls: bool = False, refusal: str | None = None) -> str:
+    """
+    What became of an answer: one of `OUTCOMES`.
+
+    Args:
+        text: What it says.
+        finish_reason: Why it ended, as the endpoint calls it.
+        has_calls: Whether it asks for tools, which is an answer without a text.
+        refusal: What was said in place of an answer.
+    """
+    reason = (finish_reason or "").lower()
+    if refusal or reason in REFUSED:
+        return "refused"
+    if reason in TRUNCATED:
+        return "truncated"
+    return "answered" if text.strip() or has_calls else "empty"
+
+
+def outcome_of_all(sampled: Any, finish_reason: Any = None, outcome: Any = None, *, has_calls: bool = False) -> str:
+    """
+    What became of the answers to one prompt, as a log tells of them: of several, the worst.
+
+    Args:
+        sampled: The answer, or answers.
+        finish_reason: Why it ended, or a list of reasons.
+        outcome: What is known already, or a list of it.
+        has_calls: Whether tools are asked for.
+    """
+    if outcome is not None:
+        known = outcome if isinstance(outcome, list) else [outcome]
+    else:
+        answers = sampled if isinstance(sampled, list) else [sampled]
+        reasons = finish_reason if isinstance(finish_reason, list) else [finish_reason] * len(answers)
+        known = [
+            outcome_of("" if text is None else str(text), reason if isinstance(reason, str) else None, has_calls=has_calls)
+            for text, reason in zip(answers, reasons, strict=False)
+        ]
+    return max(known, key=lambda one: OUTCOMES.index(one) if one in OUTCOMES else 0, default="empty")
+
+
+def one_or_all(values: list[Any]) -> Any:
+    """The only value, or the list where there are many."""
+    return values[0] if len(values) == 1 else values
+
+
 @runtime_checkable
 class CompletionFn(Protocol):
     """
@@ -120,6 +178,12 @@ class Usage:
         )
 
 
+def add_usage(total: dict[str, Usage], spent: Mapping[str, Usage]) -> None:
+    """Add tokens by model to a sum of them."""
+    for model, usage in spent.items():
+        total[model] = total[model] + usage if model in total else usage
+
+
 @dataclass(slots=True)
 class Completion(CompletionResult):
     """
@@ -133,6 +197,8 @@ class Completion(CompletionResult):
         tool_calls: The tools each answer asks for, as the endpoint spells them.
         model: The model that answered, as it calls itself.
         raw: The reply as it came.
+        refusals: What was said in place of each answer, where refusals are told apart.
+        logprobs: Log-probabilities of each answer, as the endpoint spells them, where they were asked for.
     """
 
     completions: list[str]
@@ -142,6 +208,8 @@ class Completion(CompletionResult):
     tool_calls: list[list[dict[str, Any]] | None] = field(default_factory=list)
     model: str | None = None
     raw: Any = None
+    refusals: list[str | None] = field(default_factory=list)
+    logprobs: list[Any] = field(default_factory=list)
 
     def get_completions(self) -> list[str]:
         """The answers as text."""
@@ -151,6 +219,18 @@ class Completion(CompletionResult):
     def finish_reason(self) -> str | None:
         """Why the first answer ended."""
         return self.finish_reasons[0] if self.finish_reasons else None
+
+    @property
+    def outcomes(self) -> list[str]:
+        """What became of each answer: one of `OUTCOMES`."""
+
+        def of(values: list[Any], index: int) -> Any:
+            return values[index] if index < len(values) else None
+
+        return [
+            outcome_of(text, of(self.finish_reasons, index), has_calls=bool(of(self.tool_calls, index)), refusal=of(self.refusals, index))
+            for index, text in enumerate(self.completions)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +244,7 @@ class Send:
         body: JSON, encoded.
         timeout_s: Wall-clock seconds for the whole exchange, connecting apart.
         method: HTTP method.
+        secrets: Values of headers that no message may show, beside those whose names say so.
     """
 
     url: str
@@ -171,6 +252,7 @@ class Send:
     body: bytes = field(repr=False)
     timeout_s: float = 300.0
     method: str = "POST"
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +274,8 @@ class Reply:
         body: As it came.
         fault: Why no whole reply came: one sentence without a full stop.
         timed_out: Whether that was the time limit.
+        is_final: Whether another try would fare no better: a certificate that is not trusted.
+        queued_s: Seconds that the request waited for its turn before it was sent.
     """
 
     status: int
@@ -199,6 +283,8 @@ class Reply:
     body: bytes = b""
     fault: str | None = None
     timed_out: bool = False
+    is_final: bool = False
+    queued_s: float = 0.0
 
 
 Exchange = Generator[Send | Wait, Reply | None, Completion]

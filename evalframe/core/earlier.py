@@ -21,6 +21,7 @@ class Ended:
         status: "completed", "error", "limit" or "interrupted".
         input_sha256: Of the row that was asked; its first 16 characters.
         is_unscored: Whether no verdict could be given.
+        outcome: What became of the last answer; None where there was none.
         data: Reads the `sample` event's data.
     """
 
@@ -28,6 +29,7 @@ class Ended:
     status: str
     input_sha256: str
     is_unscored: bool
+    outcome: str | None
     data: Callable[[], Mapping[str, Any]]
 
 
@@ -37,13 +39,15 @@ class Earlier:
     What earlier processes have spent on a run that is taken up again.
 
     Args:
-        usage: Tokens by model, of all attempts.
+        usage: Tokens by model, of all attempts; of the tested ones.
+        judge_usage: Tokens by model, of those that graded.
         seconds, waiting_s: Of all attempts together.
         ended: Samples and epochs whose last attempt counts.
         data: Of each of these processes, the SHA-256 of every data file that it read.
     """
 
     usage: dict[str, Usage] = field(default_factory=dict)
+    judge_usage: dict[str, Usage] = field(default_factory=dict)
     seconds: float = 0.0
     waiting_s: float = 0.0
     ended: int = 0

@@ -54,6 +54,15 @@ class Stop:
             time.sleep(min(left_s, SLICE_S))
         return self._is_pressing
 
+    async def awaited(self, seconds: float) -> bool:
+        """The same for a task of an event loop."""
+        import asyncio  # only now, since it takes long to import
+
+        ends = time.monotonic() + seconds
+        while not self._is_pressing and (left_s := ends - time.monotonic()) > 0:
+            await asyncio.sleep(min(left_s, SLICE_S))
+        return self._is_pressing
+
     @property
     def requested(self) -> bool:
         """Whether no further item may be begun."""

@@ -95,6 +95,10 @@ class Watch(Protocol):
         """
         ...
 
+    async def awaited(self, seconds: float) -> None:
+        """Wait as a task of an event loop; else as `wait`."""
+        ...
+
     def lift(self) -> None:
         """From here on nothing is limited: what there is gets graded."""
         ...

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Protocol
 
 from evalframe.core.limit import Limit
+from evalframe.core.steps import Steps
 from evalframe.core.tally import SampleCounts
 
 
@@ -21,6 +22,11 @@ class Asked(Protocol):
     @property
     def eval_sample(self) -> Callable[..., Any]:
         """Asks one sample: (sample, rng) -> result; a function or a coroutine function."""
+        ...
+
+    @property
+    def in_steps(self) -> Callable[[Any, Random], Steps[Any]] | None:
+        """The same in steps, where the eval is written so."""
         ...
 
     @property

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from evalframe.core.completion import Usage
+from evalframe.core.completion import Usage, outcome_of_all
 from evalframe.core.earlier import Earlier, Ended
 from evalframe.core.event import Event
+from evalframe.core.media import without_media
 from evalframe.core.scope import SampleScope, current_scope, put_in_scope
 from evalframe.core.specs import RunSpec
 
@@ -34,7 +35,12 @@ class Recorder(ABC):
     Args:
         run_spec: The run whose events these are.
         clock: Gives the time of an event.
+
+    Attributes:
+        keeps_media: Whether prompts are recorded with the pictures, sounds and files in them; if not, with their hashes.
     """
+
+    keeps_media = False
 
     def __init__(self, run_spec: RunSpec, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self.run_spec = run_spec
@@ -205,18 +211,23 @@ class Recorder(ABC):
             prompt: As it was sent.
             sampled: The answer, or answers.
             sample_id: By default the sample in scope.
-            extra: Further keys; `model` and `usage` are added up for the sample.
+            extra: Further keys; `model` and `usage` are added up for the sample. While it is graded, the answer is a judge's, and its
+                event says so: role "judge".
 
         Raises:
             LimitReached: If the answer, which is in the log by then, took the sample past a limit.
         """
         scope = self._own_scope()
-        self.record_event("sampling", {"prompt": prompt, "sampled": sampled, **extra}, sample_id)
+        if not isinstance(prompt, str) and not self.keeps_media:
+            prompt = without_media(prompt)
+        role = {"role": "judge"} if scope is not None and scope.root.is_grading else {}
+        self.record_event("sampling", {"prompt": prompt, "sampled": sampled, **role, **extra}, sample_id)
         if scope is None:
             return
         model, spent, attempt = str(extra.get("model") or ""), UNKNOWN, scope.root
-        attempt.turns += 1
-        attempt.answer = sampled
+        if not role:
+            told = extra.get("finish_reason"), extra.get("outcome")
+            attempt.answered(sampled, outcome_of_all(sampled, *told, has_calls=bool(extra.get("tool_calls"))))
         if "usage" in extra:
             spent = Usage.from_dict(extra["usage"])
             attempt.spend(model, spent)
@@ -346,6 +357,12 @@ def record_sampling_if_in_scope(prompt: Any, sampled: Any, **extra: Any) -> None
     """`record_sampling` where a sample is in scope; nothing elsewhere, as when a completion function is tried by hand."""
     if recorder := default_recorder():
         recorder.record_sampling(prompt, sampled, **extra)
+
+
+def record_event_if_in_scope(type: str, data: Any) -> None:
+    """`record_event` where a sample is in scope; nothing elsewhere."""
+    if recorder := default_recorder():
+        recorder.record_event(type, data)
 
 
 def pause() -> None:

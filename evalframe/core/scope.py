@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evalframe.core.completion import Usage
+from evalframe.core.completion import Usage, add_usage
 from evalframe.core.limit import Watch
 from evalframe.core.prompts import Prompt
 
@@ -32,15 +32,18 @@ class SampleScope:
         epoch: Which repetition, from 1.
         attempt: Which try, from 1.
         sample: The row itself.
-        usage: Tokens by model.
+        usage: Tokens by model, of the tested ones.
+        judge_usage: Tokens by model, of those that graded.
         waiting_s: Seconds spent waiting for others: back-off and rate limits.
         paused: Whether recording is switched off.
         scored, unscored: Verdicts given, and verdicts that could not be given.
         turns: Answers of models so far.
         answer: The last of them, as it was recorded.
+        outcome: What became of it: one of `OUTCOMES`; None before there is one.
         kept: Answers that an earlier attempt was given and that were not graded yet; nobody is asked for them again.
         watch: What holds the attempt to its limits; None for no limits.
         memo: What a completion function needs to remember of this attempt, by a key of its own.
+        is_grading: Whether models that are asked now are judges, not the tested ones.
         is_over: Whether its end is written; what comes after it, from a thread that was left running, is not recorded.
         outer: The attempt that this scope was opened in, by the eval's own code; what happens is booked there.
     """
@@ -51,15 +54,18 @@ class SampleScope:
     attempt: int = 1
     sample: Any = None
     usage: dict[str, Usage] = field(default_factory=dict)
+    judge_usage: dict[str, Usage] = field(default_factory=dict)
     waiting_s: float = 0.0
     paused: bool = False
     scored: int = 0
     unscored: int = 0
     turns: int = 0
     answer: Any = None
+    outcome: str | None = None
     kept: list[str] | None = None
     watch: Watch | None = None
     memo: dict[Any, Any] = field(default_factory=dict)
+    is_grading: bool = False
     is_over: bool = False
     outer: SampleScope | None = None
 
@@ -69,8 +75,14 @@ class SampleScope:
         return self if self.outer is None else self.outer.root
 
     def spend(self, model: str, spent: Usage) -> None:
-        """Book the tokens of a call."""
-        self.usage[model] = self.usage[model] + spent if model in self.usage else spent
+        """Book the tokens of a call; while the sample is graded, as a judge's."""
+        add_usage(self.judge_usage if self.is_grading else self.usage, {model: spent})
+
+    def answered(self, sampled: Any, outcome: str) -> None:
+        """Book an answer of a tested model."""
+        self.turns += 1
+        self.answer = sampled
+        self.outcome = outcome
 
 
 _scope: ContextVar[SampleScope | None] = ContextVar("evalframe_sample_scope", default=None)
@@ -128,10 +140,13 @@ def refuse_late() -> None:
         raise late
 
 
-def lift_limits() -> None:
-    """What follows for the sample in scope is grading, which no limit cuts."""
+def begin_grading() -> None:
+    """What follows for the sample in scope is grading: no limit cuts it, and who is asked is a judge."""
     scope = _scope.get()
-    if scope is not None and scope.watch is not None:
+    if scope is None:
+        return
+    scope.root.is_grading = True
+    if scope.watch is not None:
         scope.watch.lift()
 
 
@@ -153,3 +168,15 @@ def wait_for(seconds: float, sleep: Callable[[float], None]) -> None:
         note_waiting(seconds)
     else:
         scope.watch.wait(seconds)  # books what it has waited
+
+
+async def await_for(seconds: float) -> None:
+    """As `wait_for`, for a task of an event loop."""
+    scope = _scope.get()
+    if scope is None or scope.watch is None:
+        import asyncio  # only now, since it takes long to import
+
+        await asyncio.sleep(seconds)
+        note_waiting(seconds)
+    else:
+        await scope.watch.awaited(seconds)

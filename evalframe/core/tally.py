@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from evalframe.core.attempt import Attempt
-from evalframe.core.completion import Usage
+from evalframe.core.completion import Usage, add_usage
 from evalframe.core.earlier import Earlier, Ended
 
 DURATION = re.compile(r"\b\d+(\.\d+)? s\b")
@@ -57,7 +57,9 @@ class Tally:
 
     Args:
         counts: What became of the samples.
-        usage: Tokens by model, of all attempts.
+        usage: Tokens by model, of all attempts; of the tested ones.
+        judge_usage: Tokens by model, of those that graded.
+        outcomes: What became of the last answer to each sample that ended well or was cut, and how often each.
         errors: Messages of errors, their durations left out, and how often each.
         examples: The first of each, as it was.
         seconds, waiting_s: Of all attempts together.
@@ -67,6 +69,8 @@ class Tally:
 
     counts: SampleCounts = field(default_factory=SampleCounts)
     usage: dict[str, Usage] = field(default_factory=dict)
+    judge_usage: dict[str, Usage] = field(default_factory=dict)
+    outcomes: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
@@ -76,27 +80,28 @@ class Tally:
 
     def add(self, attempt: Attempt) -> None:
         """Book the end of an attempt."""
-        self._spend(attempt.scope.usage, attempt.seconds, attempt.scope.waiting_s)
+        scope = attempt.scope
+        self._spend(scope.usage, scope.judge_usage, attempt.seconds, scope.waiting_s)
         if not attempt.is_final:
             self.retried += 1
             return
-        self._count(attempt.status, unscored=attempt.is_unscored)
+        self._count(attempt.status, unscored=attempt.is_unscored, outcome=scope.outcome)
         if attempt.error is not None:
             self.add_error(attempt.message)
 
     def add_earlier(self, earlier: Earlier) -> None:
         """Book what earlier processes have spent."""
-        self._spend(earlier.usage, earlier.seconds, earlier.waiting_s)
+        self._spend(earlier.usage, earlier.judge_usage, earlier.seconds, earlier.waiting_s)
 
     def reuse(self, ended: Ended) -> None:
         """Book a sample that an earlier process has asked."""
         self.reused += 1
-        self._count(ended.status, unscored=ended.is_unscored)
+        self._count(ended.status, unscored=ended.is_unscored, outcome=ended.outcome)
 
     def fail(self, message: str) -> None:
         """Book that a sample which was to be tried again is not."""
         self.retried -= 1
-        self._count("error", unscored=False)
+        self._count("error")
         self.add_error(message)
 
     def add_error(self, message: str) -> None:
@@ -106,12 +111,14 @@ class Tally:
         self.errors[kind] += 1
         self.examples.setdefault(kind, message)
 
-    def _count(self, status: str, *, unscored: bool) -> None:
+    def _count(self, status: str, *, unscored: bool = False, outcome: str | None = None) -> None:
         setattr(self.counts, status, getattr(self.counts, status) + 1)
         self.counts.unscored += unscored
+        if outcome is not None and status in ("completed", "limit"):
+            self.outcomes[outcome] += 1
 
-    def _spend(self, usage: Mapping[str, Usage], seconds: float, waiting_s: float) -> None:
-        for model, spent in usage.items():
-            self.usage[model] = self.usage[model] + spent if model in self.usage else spent
+    def _spend(self, usage: Mapping[str, Usage], judge_usage: Mapping[str, Usage], seconds: float, waiting_s: float) -> None:
+        add_usage(self.usage, usage)
+        add_usage(self.judge_usage, judge_usage)
         self.seconds += seconds
         self.waiting_s += waiting_s

@@ -13,17 +13,19 @@ from importlib import import_module
 from random import Random
 from typing import Any, Literal
 
-from evalframe.core.completion import CompletionFn, CompletionResult, texts_of
+from evalframe.core.completion import CompletionFn, CompletionResult, one_or_all, texts_of
 from evalframe.core.errors import BadArguments, BadClass, BadSample, EmptyDataset, MetricError
 from evalframe.core.grade import Grade
 from evalframe.core.grader import Grader
 from evalframe.core.limit import Limit
+from evalframe.core.media import fault_of_files, read_files
 from evalframe.core.messages import is_message
 from evalframe.core.prompts import Prompt, is_chat, is_prompt
 from evalframe.core.recorder import Recorder, record_match, record_metrics, record_unscored
 from evalframe.core.reducer import Reducer
 from evalframe.core.sample import Sample
-from evalframe.core.scope import before_call, current_scope, lift_limits
+from evalframe.core.scope import before_call, begin_grading, current_scope
+from evalframe.core.steps import Steps, asked, on_thread
 from evalframe.eval import Eval
 from evalframe.metrics.basic import RunningMean, accuracy_report
 from evalframe.metrics.repeats import RepeatedScores
@@ -36,7 +38,8 @@ class Graded(Eval):
 
     Args:
         completion_fns: Who is asked; one.
-        samples_jsonl: The data: rows with `input` (text or chat messages) and `ideal` (an answer, or a list of answers).
+        samples_jsonl: The data: rows with `input` (text or chat messages) and `ideal` (an answer, or a list of answers). A row may bring
+            `tools`, `tool_choice` and `response_format` of its own, which go to the model.
         grader: Who judges: "module:Class", {class: ..., args: ...}, or a grader.
         fields: The row's own names for ours: {input: question, ideal: answer}.
         options: Options for the model in every call; only what is asked for is sent.
@@ -130,6 +133,9 @@ class Graded(Eval):
             return f'has an "{sought["input"]}" that cannot be asked: it is neither text nor a list of messages with a role.'
         if self.num_few_shot and not is_chat(row[sought["input"]]):
             return f'has an "{sought["input"]}" that is text, but worked examples (num_few_shot) go into a list of messages.'
+        fault = fault_of_files(row[sought["input"]], self.data_folder)
+        if fault is not None:
+            return f'has an "{sought["input"]}" that cannot be asked: {fault}'
         check: Callable[[Sample], str | None] | None = getattr(self.grader, "check", None)
         return check(Sample.from_row(row, self.fields)) if check else None
 
@@ -166,8 +172,18 @@ class Graded(Eval):
 
     def eval_sample(self, sample: Any, rng: Random) -> Any:
         """Ask one sample, record a verdict on each answer to it, and return the score, or the scores of several answers."""
-        asked = self.read(sample)
-        return self.judged(self.answers(asked, rng), asked)
+        return on_thread(self.sample_in_steps(sample, rng))
+
+    @property
+    def in_steps(self) -> Callable[[Any, Random], Steps[Any]] | None:
+        """See `Eval`; a subclass that asks its samples in its own way is asked in that way."""
+        return self.sample_in_steps if type(self).eval_sample is Graded.eval_sample else None
+
+    def sample_in_steps(self, sample: Any, rng: Random) -> Steps[Any]:
+        """The same in steps: see `core/steps.py`."""
+        row = self.read(sample)
+        answers = yield from self.answers(row, rng)
+        return self.judged(answers, row)
 
     def on_limit(self, sample: Any, rng: Random, limit: Limit) -> Any:
         """Grade the last answer that there is; a sample that was cut before any has an empty one."""
@@ -176,22 +192,22 @@ class Graded(Eval):
         answers = [str(text) for text in last] if isinstance(last, list) and last else [last if isinstance(last, str) else ""]
         return self.judged(answers, self.read(sample))
 
-    def answers(self, sample: Sample, rng: Random) -> list[str]:
+    def answers(self, sample: Sample, rng: Random) -> Steps[list[str]]:
         """The model's answers; those that an earlier attempt got, and whose grading failed, are not asked for again."""
         scope = current_scope()
         if scope is not None and scope.kept is not None:
             told = {"prompt": self.prompt(sample, rng), "sampled": one_or_all(scope.kept), "reused": True}
             scope.recorder.record_event("sampling", told)  # nobody is asked: no turn, no tokens
             return scope.kept
-        answers = texts_of(self.generate(sample, rng))
+        answers = texts_of((yield from self.generate(sample, rng)))
         if scope is not None:
             scope.kept = answers
         return answers
 
-    def judged(self, answers: list[str], asked: Sample) -> Any:
+    def judged(self, answers: list[str], sample: Sample) -> Any:
         """Record a verdict on each answer, and return the score, or the scores of several; no limit cuts this."""
-        lift_limits()
-        grades = [self.record(self.grade(answer, asked), answer, asked, index, len(answers)) for index, answer in enumerate(answers)]
+        begin_grading()
+        grades = [self.record(self.grade(answer, sample), answer, sample, index, len(answers)) for index, answer in enumerate(answers)]
         scores = [grade.score for grade in grades]
         return scores[0] if len(scores) == 1 else scores
 
@@ -208,15 +224,16 @@ class Graded(Eval):
         return Sample.from_row(row, self.fields)
 
     def prompt(self, sample: Sample, rng: Random) -> Prompt:
-        """What the model is asked."""
+        """What the model is asked, with the files in it that it names."""
         few_shot = self.few_shot()
-        return few_shot(sample.input, sample, rng) if few_shot else sample.input
+        prompt = few_shot(sample.input, sample, rng) if few_shot else sample.input
+        return read_files(prompt, self.data_folder)
 
-    def generate(self, sample: Sample, rng: Random) -> CompletionResult:
+    def generate(self, sample: Sample, rng: Random) -> Steps[CompletionResult]:
         """Ask the model, unless a limit of the sample has no room for it."""
         prompt = self.prompt(sample, rng)
         before_call(prompt)
-        return self.completion_fn(prompt=prompt, **self.options)
+        return (yield from asked(self.completion_fn, prompt, **{**self.options, **own_options(sample)}))
 
     def grade(self, completion: str, sample: Sample) -> Grade:
         """
@@ -296,9 +313,19 @@ def repeated_report(recorder: Recorder, epochs: int, reducers: Sequence[Reducer]
     return report
 
 
-def one_or_all(values: list[str]) -> str | list[str]:
-    """The only value, or the list where there are many."""
-    return values[0] if len(values) == 1 else values
+def own_options(sample: Sample) -> dict[str, Any]:
+    """What a row itself asks of the model: tools to choose from, or the form of the answer, spelt as chat completions spell them."""
+    row = sample.metadata
+    found: dict[str, Any] = {}
+    tools = row.get("tools")
+    if isinstance(tools, list) and tools and all(isinstance(tool, Mapping) and isinstance(tool.get("type"), str) for tool in tools):
+        found["tools"] = tools
+        if isinstance(row.get("tool_choice"), str | Mapping):
+            found["tool_choice"] = row["tool_choice"]
+    form = row.get("response_format")
+    if isinstance(form, Mapping) and isinstance(form.get("type"), str):
+        found["response_format"] = form
+    return found
 
 
 def build_by_hand(spec: Mapping[str, Any]) -> Any:

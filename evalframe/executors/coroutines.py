@@ -7,8 +7,10 @@ outcomes can be interrupted.
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,8 @@ from evalframe.core.executor import LATER, NOTHING, Source, Stop
 from evalframe.core.scope import SampleScope
 from evalframe.executors.outcomes import POLL_S, Outcomes
 
+CLOSING_S = 1.0
+"""Seconds that connections get to be closed at the end of the process."""
 LATER_S = 0.02
 """How soon a worker without an item looks again for one that came back."""
 
@@ -78,11 +82,20 @@ def on_shared_loop(work: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Any
         if not _shared:
             _shared.append(asyncio.new_event_loop())
             threading.Thread(target=_shared[0].run_forever, name="evalframe-event-loop", daemon=True).start()
+            atexit.register(close_what_is_open, _shared[0])
 
     async def once(item: Any) -> Any:
         return await work(item)
 
     return lambda item: asyncio.run_coroutine_threadsafe(once(item), _shared[0]).result()
+
+
+def close_what_is_open(loop: Any) -> None:
+    """Let what lives on an event loop close its connections, before the process ends and takes the loop along."""
+    import asyncio
+
+    with suppress(Exception):  # whatever it is, the process ends
+        asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop).result(timeout=CLOSING_S)
 
 
 async def in_time(asked: Awaitable[Any], scope: SampleScope) -> Any:

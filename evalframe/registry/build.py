@@ -120,9 +120,8 @@ def parameters(cls: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
 
 
 def takes(cls: Callable[..., Any], name: str) -> bool:
-    """Whether a constructor names this parameter."""
-    parameter = (parameters(cls) or {}).get(name)
-    return parameter is not None and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    """Whether a constructor names this parameter, or passes it on to one that does."""
+    return name in named_parameters(cls)
 
 
 def named_parameters(cls: Callable[..., Any]) -> list[str]:

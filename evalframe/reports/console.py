@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evalframe.reports.numbers import Row, by_epoch, number, rows, tokens
+from evalframe.reports.numbers import Row, by_epoch, number, outcomes, rows, tokens
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 NUMERIC = re.compile(r"-?[\d.,]+|none$")
@@ -63,7 +63,9 @@ def report_text(
         parts.append(table([as_cells(HEADINGS), *(as_cells(row) for row in metrics)]))
     facts = [("by epoch", line) for line in by_epoch(report)]
     facts += [("samples", samples_text(samples, seconds, reused))]
+    facts += [("answers", line) for line in [outcomes(report.get("outcomes") or {})] if line]
     facts += [("tokens", line) for line in tokens(report.get("usage") or {})]
+    facts += [("judge", line) for line in tokens(report.get("judge_usage") or {})]
     facts.append(("status", f"{status}: {reason}" if reason else status))
     facts.append(("log", log_path or "none (dry run)"))
     parts.append("\n".join(f"{name:8} {harmless(text)}" for name, text in facts))

@@ -12,7 +12,7 @@ ERROR_SUFFIX, INTERVAL_SUFFIX, COUNT_SUFFIX = "_stderr", "_ci95", "_n"
 EPOCH_SUFFIX = "_by_epoch"
 LONGEST_LIST = 8
 """Numbers of a list that are shown."""
-OWN_LINES = frozenset({"n", "usage", "boostrap_std", "epochs"})
+OWN_LINES = frozenset({"n", "usage", "judge_usage", "outcomes", "boostrap_std", "epochs"})
 """Keys that are no metrics of their own: the number of verdicts, the tokens, and the mould's spelling of a standard error."""
 
 
@@ -74,6 +74,13 @@ def by_epoch(report: Mapping[str, Any]) -> list[str]:
 def is_about_another(key: str, report: Mapping[str, Any]) -> bool:
     """Whether a key tells of another one: accuracy_stderr of accuracy."""
     return any(key.endswith(suffix) and key.removesuffix(suffix) in report for suffix in (ERROR_SUFFIX, INTERVAL_SUFFIX, COUNT_SUFFIX))
+
+
+def outcomes(told: Mapping[str, int]) -> str:
+    """What became of the answers, in words; "" where all is well."""
+    if not set(told) - {"answered", "error"}:
+        return ""
+    return ", ".join(f"{number(times)} {'in error' if name == 'error' else name}" for name, times in told.items())
 
 
 def tokens(usage: Mapping[str, Mapping[str, Any]]) -> list[str]:

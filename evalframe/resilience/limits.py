@@ -170,9 +170,19 @@ class SampleWatch:
 
     def wait(self, seconds: float) -> None:
         """See `Watch`. Waiting uses up the time limit, and not the working limit."""
-        left_s = self._time_left_s() if self._is_limited else None
         began = self._clock()
-        stopped = self._stop.wait(seconds if left_s is None else max(0.0, min(seconds, left_s)))
+        self._has_waited(began, stopped=self._stop.wait(self._at_most(seconds)))
+
+    async def awaited(self, seconds: float) -> None:
+        """See `Watch`."""
+        began = self._clock()
+        self._has_waited(began, stopped=await self._stop.awaited(self._at_most(seconds)))
+
+    def _at_most(self, seconds: float) -> float:
+        left_s = self._time_left_s() if self._is_limited else None
+        return seconds if left_s is None else max(0.0, min(seconds, left_s))
+
+    def _has_waited(self, began: float, *, stopped: bool) -> None:
         self._scope.waiting_s += self._clock() - began
         if stopped:
             raise RunStopped

@@ -12,11 +12,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 FULL_S = 0.02
 """How soon a caller who found all slots taken asks again."""
 RECOVERY = 2
 """Slots that each round of good replies gives back."""
+MOST_POINTS = 200
+"""Points of the history that are kept."""
 QUIET_S = 60.0
 """Seconds without a complaint or a pause after which there is no limit any more, however few calls there were."""
 
@@ -56,6 +59,8 @@ class RateLimiter:
         self._cut_at = -math.inf
         self._paused_until = -math.inf
         self._told = Throttling()
+        self._began: float | None = None
+        self._history: list[list[Any]] = []
 
     @property
     def limit(self) -> float:
@@ -67,31 +72,57 @@ class RateLimiter:
         """How often the endpoint has complained so far."""
         return self._told
 
-    def enter(self, *, is_new: bool = True) -> float:
+    def enter(self, *, has_waited: bool = False) -> float:
         """
         Take a slot.
 
         Args:
-            is_new: Whether this is a call's first try. New ones heed a pause that the endpoint has asked somebody else for; who tries again
-                has waited already for as long as it was told.
+            has_waited: Whether the endpoint has told this caller itself to wait, and it has. All others heed a pause that somebody else was
+                asked for.
 
         Returns:
             0 if there was one; else the seconds after which it is worth asking again. A slot is given back with `leave`.
         """
         with self._lock:
             if self._limit < math.inf or self._paused_until > 0:
-                wait_s = self._wait_s(self._clock(), is_new=is_new)
+                wait_s = self._wait_s(self._clock(), has_waited=has_waited)
                 if wait_s > 0:
                     return wait_s
             self._under_way += 1
             self._most = max(self._most, self._under_way)
             return 0.0
 
-    def _wait_s(self, now: float, *, is_new: bool) -> float:
-        if is_new and now < self._paused_until:
+    def history(self) -> list[list[Any]]:
+        """
+        How the limit went: a point for each whole step, of a long story every other one.
+
+        Returns:
+            [seconds since the first complaint, calls at once (None for no limit), complaints by the end of the step, seconds that callers
+            have waited by then], ...
+        """
+        with self._lock:
+            return [list(point) for point in self._history]
+
+    def _note(self) -> None:
+        """Keep a point of the history, where the limit has gone a whole step."""
+        now = self._clock()
+        self._began = now if self._began is None else self._began
+        limit = None if self._limit == math.inf else int(self._limit)
+        if self._history and self._history[-1][1] == limit:
+            self._history[-1][2:] = [self._told.times, round(self._told.waited_s, 3)]
+            return
+        if len(self._history) >= MOST_POINTS:
+            del self._history[1:-1:2]
+        self._history.append([round(now - self._began, 3), limit, self._told.times, round(self._told.waited_s, 3)])
+
+    def _wait_s(self, now: float, *, has_waited: bool) -> float:
+        if not has_waited and now < self._paused_until:
             return self._paused_until - now
-        if now - max(self._cut_at, self._paused_until) > QUIET_S:  # a pause is quiet by itself, and proves nothing
+        if (
+            self._limit < math.inf and now - max(self._cut_at, self._paused_until) > QUIET_S
+        ):  # a pause is quiet by itself, and proves nothing
             self._limit = math.inf
+            self._note()
         return FULL_S if self._under_way + 1 > self._limit else 0.0
 
     def leave(self, *, sent_at: float, complains: bool, hint_s: float = 0.0, is_good: bool = False) -> None:
@@ -111,6 +142,7 @@ class RateLimiter:
                 self._limit += RECOVERY / self._limit
                 if self._limit >= self._most:
                     self._limit = math.inf
+                self._note()
             self._under_way -= 1
 
     def _complain(self, sent_at: float, hint_s: float) -> None:
@@ -121,6 +153,7 @@ class RateLimiter:
         if sent_at > self._cut_at:  # else it was sent before the last cut, and complains of the same crowd
             self._limit = max(1.0, min(self._limit, self._under_way) / 2)
             self._cut_at = now
+        self._note()
 
     def waited(self, seconds: float) -> None:
         """Count seconds that a caller has waited."""

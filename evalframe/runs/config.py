@@ -17,7 +17,7 @@ from typing import Any
 
 from evalframe.core.errors import BadSetting, EvalframeError, Faults, closest
 from evalframe.logs.find import LOG_DIR_VARIABLE
-from evalframe.loop import GRACE_S, SEQUENTIAL_VARIABLE, WORKERS, WORKERS_VARIABLE
+from evalframe.loop import COROUTINES, GRACE_S, SEQUENTIAL_VARIABLE, THREADS, WORKERS, WORKERS_VARIABLE
 
 LONGEST_S = 1e8
 """Three years; beyond it, some systems take no time limit."""
@@ -107,6 +107,18 @@ def text(value: Any) -> str:
 def anything(value: Any) -> str:
     """Text, perhaps empty."""
     return str(value)
+
+
+def one_of(*known: str) -> Callable[[Any], str]:
+    """One of these words."""
+
+    def read(value: Any) -> str:
+        word = str(value).strip().lower()
+        if word not in known:
+            raise ValueError(" or ".join(known))
+        return word
+
+    return read
 
 
 def texts(value: Any) -> tuple[str, ...]:
@@ -263,6 +275,12 @@ class RunConfig:
         (), texts, RUN, "A registry of your own beside the bundled one; may be given several times.", metavar="DIR", many=True
     )
     threads: int = setting(WORKERS, whole(1, MOST_THREADS), RUN, "Samples at once.", variable=WORKERS_VARIABLE, metavar="N")
+    executor: str = setting(
+        THREADS, one_of(THREADS, COROUTINES), RUN,
+        "How samples are spread: threads, or coroutines of one event loop (extra async) for evals that are written so; others stay on "
+        "threads.",
+        variable="EVALFRAME_EXECUTOR", metavar="NAME",
+    )  # fmt: skip
     sequential: bool = setting(False, boolean, RUN, "Ask one sample after the other.", variable=SEQUENTIAL_VARIABLE, switch=True)
 
     completion_args: Mapping[str, Any] = setting(
@@ -302,6 +320,7 @@ class RunConfig:
     fsync: bool = setting(
         False, boolean, LOG, "Bring each finished sample to the disk's platter: safe against loss of power, slower.", switch=True
     )
+    log_media: bool = setting(False, boolean, LOG, "Keep pictures, sounds and files of prompts in the log; else their hashes.", switch=True)
     visible: bool | None = setting(None, boolean, LOG, "Kept in the log, as in openai/evals; nothing else heeds it.", switch=True)
     dry_run: bool = setting(
         False, boolean, LOG, "Run without a log. The model is asked all the same: use dummy or echo to spend nothing.",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evalframe.core.completion import CompletionFn, Usage
+from evalframe.core.completion import OUTCOMES, CompletionFn, Usage
 from evalframe.core.errors import EvalFailed, EvalframeError, LogUnavailable, described
 from evalframe.core.event import Event
 from evalframe.core.observer import Observer
@@ -59,6 +59,7 @@ class RunResult:
         errors: Messages of samples' errors, and how often each.
         reused: Samples that an earlier process of the run has asked.
         notices: What else a person should read.
+        endpoints: What the log keeps of the endpoints that were asked: options that a model does not take, how often it was too much.
     """
 
     report: dict[str, Any]
@@ -73,6 +74,7 @@ class RunResult:
     errors: Mapping[str, int] = field(default_factory=dict)
     reused: int = 0
     notices: tuple[str, ...] = ()
+    endpoints: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def can_be_resumed(self) -> bool:
@@ -167,7 +169,9 @@ def open_recorder(prepared: Prepared) -> tuple[Recorder, Recorder, HttpRecorder 
             secrets=prepared.secrets,
         )
         observers.append(delivery)
-    return (TeeRecorder(first, *observers) if observers else first), first, delivery
+    recorder = TeeRecorder(first, *observers) if observers else first
+    recorder.keeps_media = config.log_media
+    return recorder, first, delivery
 
 
 def conduct(
@@ -198,6 +202,7 @@ def conduct(
             errors={loop.tally.examples[kind]: times for kind, times in loop.tally.errors.most_common()},
             reused=loop.tally.reused,
             notices=tuple(notices_of([*prepared.who.functions, prepared.who.answers])),
+            endpoints=tuple(endpoints_of(prepared.who.functions)),
         )
         finish(result, recorder, log, delivery, loop.tally)
     return result
@@ -263,8 +268,13 @@ def completed_report(report: dict[str, Any], loop: Loop, prices: Prices) -> dict
         else:
             report["accuracy_errors_as_wrong"] = (accuracy or 0.0) * n / (n + errors)
             report["accuracy_errors_as_wrong_n"] = n + errors
-    if loop.tally.usage:
-        report["usage"] = {model: {**spent.to_dict(), "cost_usd": cost(model, spent, prices)} for model, spent in loop.tally.usage.items()}
+    tally = loop.tally
+    if tally.outcomes:
+        told = {**tally.outcomes, "error": tally.counts.error}
+        report["outcomes"] = {name: told[name] for name in (*OUTCOMES, "error") if told.get(name)}
+    for name, usage in (("usage", tally.usage), ("judge_usage", tally.judge_usage)):
+        if usage:
+            report[name] = {model: {**spent.to_dict(), "cost_usd": cost(model, spent, prices)} for model, spent in usage.items()}
     return report
 
 
@@ -285,6 +295,12 @@ def notices_of(parts: Sequence[Any]) -> list[str]:
         notices = getattr(part, "notices", None)
         said += [str(notice) for notice in notices()] if callable(notices) else []
     return list(dict.fromkeys(said))
+
+
+def endpoints_of(functions: Sequence[Any]) -> list[Mapping[str, Any]]:
+    """What functions have to tell of their endpoints for the log; most often nothing."""
+    told = (getattr(function, "endpoint_facts", None) for function in functions)
+    return [facts for facts in (tell() for tell in told if callable(tell)) if facts]
 
 
 def resume_command(log_path: Path) -> str:
@@ -356,4 +372,6 @@ def last_line(result: RunResult, tally: Tally) -> dict[str, Any]:
         "waiting_seconds": round(tally.waiting_s, 3),
     }
     line |= {name: number for name, number in (("reused", tally.reused), ("retried", tally.retried)) if number}
+    if result.endpoints:
+        line["endpoints"] = list(result.endpoints)
     return {**line, "reason": result.reason} if result.reason else line

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evalframe.core.attempts import Attempts
-from evalframe.core.completion import Usage
+from evalframe.core.completion import OUTCOMES, Usage, add_usage
 from evalframe.core.earlier import Earlier, Ended
 from evalframe.core.event import Event
 from evalframe.storage import json_text
@@ -31,6 +31,7 @@ NUMBERED = re.compile(r"(.*\.)(0|[1-9]\d{0,8})", re.DOTALL)
 RESUME_HEAD = b'{"resume"'
 MOST_NUMBERED = 1 << 25
 """Samples past this are kept one by one, so that an odd id in a log cannot ask for an array of gigabytes."""
+ANSWERED = OUTCOMES[0]
 LEFT_OUT = "left out"
 DIGEST_CHARACTERS = 16
 NOWHERE = Path()
@@ -55,15 +56,16 @@ class Ends:
         self._offsets: dict[int, array[int]] = {}
         self._digests: dict[int, array[int]] = {}
         self._others: dict[tuple[str, int], tuple[int, int]] = {}
-        self._odd: dict[tuple[str, int], tuple[int, str, bool]] = {}
+        self._odd: dict[tuple[str, int], tuple[int, str, bool, str | None]] = {}
         self._unended: dict[tuple[str, int], int] = {}
 
     def add(self, sample_id: str, epoch: int, attempt: int, offset: int, data: Mapping[str, Any]) -> None:
         """Keep the end of an attempt; a later one replaces it."""
         status = str(data.get("status"))
         digest = digest_of(str(data.get("input_sha256") or ""))
-        if attempt != 1 or status != "completed" or data.get("unscored"):
-            self._odd[sample_id, epoch] = (attempt, status, bool(data.get("unscored")))
+        outcome = data.get("outcome")
+        if attempt != 1 or status != "completed" or data.get("unscored") or outcome != ANSWERED:
+            self._odd[sample_id, epoch] = (attempt, status, bool(data.get("unscored")), outcome if outcome in OUTCOMES else None)
         else:
             self._odd.pop((sample_id, epoch), None)
         index = self._index(sample_id)
@@ -95,7 +97,7 @@ class Ends:
         unended = self._unended.get((sample_id, epoch), 0)
         found = self._last(path, sample_id, epoch)
         if found is None:
-            return Ended(unended, "interrupted", "", False, dict) if unended else None
+            return Ended(unended, "interrupted", "", False, None, dict) if unended else None
         return replace(found, attempt=unended) if unended > found.attempt else found
 
     def _last(self, path: Path, sample_id: str, epoch: int) -> Ended | None:
@@ -110,17 +112,17 @@ class Ends:
             if offsets is None or index >= len(offsets) or not offsets[index]:
                 return None
             offset, digest = offsets[index], self._digests[epoch][index]
-        attempt, status, is_unscored = self._odd.get((sample_id, epoch), (1, "completed", False))
-        return Ended(attempt, status, f"{digest:0{DIGEST_CHARACTERS}x}", is_unscored, lambda: event_at(path, offset).data)
+        attempt, status, is_unscored, outcome = self._odd.get((sample_id, epoch), (1, "completed", False, ANSWERED))
+        return Ended(attempt, status, f"{digest:0{DIGEST_CHARACTERS}x}", is_unscored, outcome, lambda: event_at(path, offset).data)
 
     def leave_out(self, sample_id: str, epoch: int) -> None:
         """What was asked there is not to be taken for an answer any more; the attempt's number stays."""
-        attempt, _, _ = self._odd.get((sample_id, epoch), (1, "", False))
-        self._odd[sample_id, epoch] = (attempt, LEFT_OUT, False)
+        attempt, *_ = self._odd.get((sample_id, epoch), (1,))
+        self._odd[sample_id, epoch] = (attempt, LEFT_OUT, False, None)
 
     def is_left_out(self, sample_id: str, epoch: int) -> bool:
         """Whether `leave_out` was the last word on it."""
-        return self._odd.get((sample_id, epoch), (1, "", False))[1] == LEFT_OUT
+        return self._odd.get((sample_id, epoch), (1, "", False, None))[1] == LEFT_OUT
 
     def keys(self) -> Iterator[tuple[str, int]]:
         """Every sample and epoch that has ended."""
@@ -224,9 +226,8 @@ class Scan:
         earlier = self.earlier
         earlier.seconds += seconds(event.data.get("seconds"))
         earlier.waiting_s += seconds(event.data.get("waiting_seconds"))
-        for model, raw in (event.data.get("usage") or {}).items():
-            spent = Usage.from_dict(raw)
-            earlier.usage[model] = earlier.usage[model] + spent if model in earlier.usage else spent
+        for name, total in (("usage", earlier.usage), ("judge_usage", earlier.judge_usage)):
+            add_usage(total, {model: Usage.from_dict(raw) for model, raw in (event.data.get(name) or {}).items()})
 
     def finish(self) -> Scan:
         """The pass is over: attempts that were begun and never ended count for nothing; in a log without ends, all do."""

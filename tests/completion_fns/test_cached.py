@@ -1,14 +1,17 @@
+import asyncio
 import copy
 import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 from loopback import USAGE, Answer, ModelStub, chat, refused, said
 
+from evalframe import ask
 from evalframe.completion_fns.cached import CachedCompletionFn
 from evalframe.completion_fns.dummy import DummyCompletionFn
 from evalframe.completion_fns.openai import OpenAIChatCompletionFn
@@ -25,15 +28,6 @@ from evalframe.storage.cache import AnswerCache
 
 USER = [{"role": "user", "content": "Capital of France?"}]
 TOOL_CALL = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
-
-
-class Told(OpenAIChatCompletionFn):
-    """The remote function, and what its answers depend on."""
-
-    def cache_identity(self, options):
-        merged = {name: value for name, value in {**self._options, **options}.items() if value is not None}
-        headers = {name: value for name, value in self._endpoint.headers.items() if name != "authorization"}
-        return {"provider": "openai", "url": self._endpoint.url, "headers": headers, "model": self.model, "options": merged}
 
 
 class Counting:
@@ -79,7 +73,7 @@ def numbered():
 
 def remote(stub, cache, model="m-1", **arguments):
     policy = RetryPolicy(max_tries=1)
-    return CachedCompletionFn(Told(model, **{"base_url": stub.base_url, "retry_policy": policy, **arguments}), cache)
+    return CachedCompletionFn(OpenAIChatCompletionFn(model, **{"base_url": stub.base_url, "retry_policy": policy, **arguments}), cache)
 
 
 def texts(completion):
@@ -410,7 +404,7 @@ def test_everything_else_is_the_wrapped_functions(cache):
         assert (model.model, model.base_url, model.timeout_s, model.can_keep) == ("m-1", stub.base_url, 7.0, True)
         with pytest.raises(AttributeError, match="elsewhere"):
             model.elsewhere  # noqa: B018
-        assert repr(model).startswith("CachedCompletionFn(Told(model='m-1'")
+        assert repr(model).startswith("CachedCompletionFn(OpenAIChatCompletionFn(model='m-1'")
 
 
 def test_it_can_be_copied(model):
@@ -549,11 +543,12 @@ def ask_alone(model):
 PROCESS = """
 import sys
 sys.path[:0] = sys.argv[3:]
-from test_cached import Told
+from test_cached import OpenAIChatCompletionFn
+from evalframe import ask
 from evalframe.completion_fns.cached import CachedCompletionFn
 from evalframe.storage.cache import AnswerCache
 with AnswerCache(sys.argv[1]) as cache:
-    model = CachedCompletionFn(Told("m-1", base_url=sys.argv[2]), cache)
+    model = CachedCompletionFn(OpenAIChatCompletionFn("m-1", base_url=sys.argv[2]), cache)
     for number in range(40):
         assert model(f"question {number}").completions == [f"question {number}!"]
     print(model.hits, model.misses)
@@ -572,3 +567,50 @@ def test_processes_that_share_a_cache_share_their_answers(cache, tmp_path):
         model = remote(stub, cache)
         assert all(texts(model(f"question {number}")) == [f"question {number}!"] for number in range(40))
         assert stub.count == misses
+
+
+# ---------------------------------------------------------------- equal questions at once
+
+
+def test_equal_questions_at_once_are_asked_once(cache):
+    def slowly(number):
+        time.sleep(0.2)
+        return None if number == 1 else CallFailed("asked twice.")
+
+    counting = Counting(slowly)
+    model = CachedCompletionFn(counting, cache)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: texts(model("q")), range(8)))
+    assert answers == [["answer 1"]] * 8
+    assert (counting.calls, model.hits, model.misses) == (1, 7, 1)
+
+
+def test_a_first_one_that_fails_leaves_the_question_to_the_next(cache):
+    def slowly(number):
+        time.sleep(0.05)
+        return CallFailed("not now.") if number == 1 else None
+
+    counting = Counting(slowly)
+    model = CachedCompletionFn(counting, cache)
+
+    def ask(_):
+        try:
+            return texts(model("q"))
+        except CallFailed:
+            return "failed"
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(ask, range(4)))
+    assert sorted(map(str, answers)) == ["['answer 2']"] * 3 + ["failed"]
+    assert counting.calls == 2
+
+
+def test_tasks_of_an_event_loop_share_an_answer_too(cache):
+    counting = Counting(lambda number: time.sleep(0.1))
+    model = CachedCompletionFn(counting, cache)
+
+    async def crowd():
+        return await asyncio.gather(*(ask(model, "q") for _ in range(6)))
+
+    assert [texts(answer) for answer in asyncio.run(crowd())] == [["answer 1"]] * 6
+    assert counting.calls == 1

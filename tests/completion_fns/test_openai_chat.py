@@ -56,7 +56,7 @@ def test_a_fault_that_passes_costs_a_try_and_no_answer(answers, requests, sampli
         (refused(429, headers={"retry-after": "3600"}), CallFailed, "failed 4 times .* status 429", 4),
         (Answer(body=b"{"), BadReply, r"answered 4 times in .* because it is not JSON. Its body begins: '\{'", 4),
         (Answer(body=b"<html>login</html>"), BadReply, r"it is a web page. Its body begins: '<html>login</html>'. Check that the base", 4),
-        (Answer(body=chat()), BadReply, 'because its "choices" hold no answer', 4),
+        (Answer(body=chat(choices=None)), BadReply, 'because it has no "choices"', 4),
         (Answer(body=b'{"error": {"message": "upstream died"}}'), BadReply, 'no "choices". Its body begins: \'.*upstream died', 4),
         (
             Answer(body=chat({"content": "4"}), cut_after=20, reset=True),

@@ -4,9 +4,11 @@ from random import Random
 
 import pytest
 
-from evalframe.completion_fns.remote import Lane, Patience, Unreadable, drive, send_with_retries
+from evalframe.completion_fns.calls import Patience, Unreadable, send_with_retries
+from evalframe.completion_fns.lane import Lane
 from evalframe.core.completion import Reply, Send, Usage, Wait
 from evalframe.core.errors import BadReply, CallFailed, ModelUnavailable, RequestRefused
+from evalframe.core.steps import on_thread
 from evalframe.resilience.rates import RateLimiter
 from evalframe.resilience.retry import RetryPolicy
 
@@ -35,8 +37,12 @@ class World:
         self.time += seconds
         self.slept.append(seconds)
 
+    @property
+    def on_thread(self):
+        return self
+
     def run(self):
-        return drive(send_with_retries(REQUEST, read, self.patience), Lane(self, RateLimiter(), self.sleep))
+        return on_thread(Lane(self, RateLimiter(), self.sleep).run(send_with_retries(REQUEST, read, self.patience)))
 
 
 def test_it_yields_what_to_do_and_does_nothing_itself():
@@ -44,7 +50,7 @@ def test_it_yields_what_to_do_and_does_nothing_itself():
     assert next(steps) is REQUEST
     wait = steps.send(Reply(429, {"retry-after": "7"}, b'{"error": {"message": "slow down."}}'))
     assert isinstance(wait, Wait)
-    assert 7.0 <= wait.seconds <= 7.5
+    assert 7.0 <= wait.seconds <= 7.6
     assert wait.reason == "status 429: slow down"
     assert next(steps) is REQUEST
     with pytest.raises(StopIteration) as end:
@@ -126,9 +132,9 @@ def test_a_hint_that_is_longer_than_all_the_time_there_is_ends_it_now():
 
 
 def test_an_error_of_the_transport_reaches_whoever_asked():
-    class Broken:
+    class Broken(World):
         def send(self, request):
-            raise StopIteration("not the generator's own")
+            raise KeyError("its own")
 
-    with pytest.raises(StopIteration):
-        drive(send_with_retries(REQUEST, read, World().patience), Lane(Broken(), RateLimiter(), print))
+    with pytest.raises(KeyError, match="its own"):
+        Broken().run()

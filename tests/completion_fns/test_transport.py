@@ -1,8 +1,10 @@
+import shutil
 import socket
 import ssl
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from loopback import Answer, ModelStub, chat, free_port, said
@@ -217,3 +219,32 @@ def test_a_chunked_reply_is_put_together(transport):
 
     with ModelStub(answer) as stub:
         assert transport.send(ask(stub)).body == body
+
+
+@pytest.fixture
+def https(tmp_path):
+    """A server with a certificate that nobody has signed but itself."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    certificate, key = tmp_path / "own.pem", tmp_path / "own.key"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    with ModelStub(lambda number, body: said("4")) as stub:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        stub._server.socket = context.wrap_socket(stub._server.socket, server_side=True, do_handshake_on_connect=False)
+        yield f"https://localhost:{stub.port}/v1", certificate
+
+
+def test_a_certificate_that_is_not_trusted_is_told_at_once(https):
+    began = time.monotonic()
+    with pytest.raises(ModelUnavailable, match=r"no secure connection to localhost.*Trust a certificate of your own by SSL_CERT_FILE"):
+        OpenAIChatCompletionFn("m", base_url=https[0])("2+2?")
+    assert time.monotonic() - began < 20  # tries again would have taken a minute
+
+
+def test_a_certificate_of_ones_own_is_trusted_by_a_variable(https, monkeypatch):
+    url, certificate = https
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    assert OpenAIChatCompletionFn("m", base_url=url)("2+2?").completions == ["4"]

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from evalframe.resilience.rates import FULL_S, QUIET_S, Limiters, RateLimiter
+from evalframe.resilience.rates import FULL_S, MOST_POINTS, QUIET_S, Limiters, RateLimiter
 
 
 class Clock:
@@ -88,8 +88,8 @@ def test_nobody_is_sent_while_the_endpoint_wants_none(limiter, clock):
 def test_who_tries_again_has_waited_already(limiter):
     enter(limiter, 2)
     leave(limiter, 2, complains=True, hint_s=30)
-    assert limiter.enter(is_new=True) == pytest.approx(30)
-    assert limiter.enter(is_new=False) == 0
+    assert limiter.enter() == pytest.approx(30)
+    assert limiter.enter(has_waited=True) == 0
 
 
 def test_who_finds_no_slot_is_told_when_to_ask_again(limiter):
@@ -131,3 +131,30 @@ def test_an_account_at_an_endpoint_has_one_limiter():
     assert limiters.of("http://a/v1", "key") is not limiters.of("http://a/v1", "other")
     assert limiters.of("http://a/v1", "key") is not limiters.of("http://b/v1", "key")
     assert "key" not in repr(vars(limiters))
+
+
+def test_the_history_tells_each_step_of_the_limit(limiter, clock):
+    enter(limiter, 8)
+    leave(limiter, 8, complains=True)
+    clock.now += 2
+    limiter.waited(1.5)
+    enter(limiter, 4)
+    leave(limiter, 4, is_good=True)
+    clock.now += QUIET_S + 1
+    limiter.enter()
+    assert limiter.history() == [[0, 4, 8, 1.5], [2, 5, 8, 1.5], [pytest.approx(63), None, 8, 1.5]]
+
+
+def test_a_long_history_is_thinned_and_keeps_its_ends(limiter, clock):
+    for _ in range(500):
+        clock.now += 1
+        sent_at = clock.now
+        under_way = enter(limiter, 9)
+        clock.now += 1
+        leave(limiter, under_way, sent_at=sent_at, complains=True)
+        clock.now += QUIET_S + 1
+        limiter.enter()
+        leave(limiter, 1)
+    history = limiter.history()
+    assert 50 < len(history) <= MOST_POINTS
+    assert (history[0][0], history[-1][2]) == (0, limiter.told.times)

@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from evalframe.resilience.retry import RetryPolicy, is_retriable, retry_after_s
+from evalframe.resilience.retry import RetryPolicy, asked_to_wait_s, is_retriable, retry_after_s
 
 NOW = 1_800_000_000.0  # Fri, 15 Jan 2027 08:00:00 GMT
 
@@ -41,13 +41,63 @@ def test_a_hint_is_read_in_each_of_its_spellings(headers, expected_s):
     assert retry_after_s(headers, now=NOW) == expected_s
 
 
-def test_waits_double_up_to_the_longest_and_are_drawn_from_all_of_it():
+def test_waits_double_up_to_the_longest_and_are_spread_over_two_seconds():
     policy = RetryPolicy(max_tries=100, first_wait_s=0.5, longest_wait_s=8.0)
-    for tries, ceiling_s in [(1, 0.5), (2, 1.0), (3, 2.0), (5, 8.0), (6, 8.0), (99, 8.0)]:
+    for tries, least_s, most_s in [
+        (1, 0.0, 0.5),
+        (2, 0.0, 1.0),
+        (3, 0.0, 2.0),
+        (4, 2.0, 4.0),
+        (5, 6.0, 8.0),
+        (6, 6.0, 8.0),
+        (99, 6.0, 8.0),
+    ]:
         drawn = [policy.wait_s(tries, elapsed_s=0.0, hint_s=None, rng=Random(seed)) for seed in range(200)]
-        assert all(0.0 <= wait <= ceiling_s for wait in drawn)
-        assert min(drawn) < 0.1 * ceiling_s
-        assert max(drawn) > 0.9 * ceiling_s
+        assert all(least_s <= wait <= most_s for wait in drawn)
+        assert min(drawn) < least_s + 0.1 * (most_s - least_s)
+        assert max(drawn) > most_s - 0.1 * (most_s - least_s)
+
+
+def test_an_outage_of_a_minute_is_survived_and_told_within_a_minute_and_a_half():  # CON-06
+    for seed in range(200):
+        rng, policy = Random(seed), RetryPolicy()
+        waits = [policy.wait_s(tries, elapsed_s=0.0, hint_s=None, rng=rng) for tries in range(1, policy.max_tries)]
+        assert 60 < sum(waits) < 90
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected_s"),
+    [
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1s"}, 1.0),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s"}, 360.0),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "120ms"}, 0.12),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1h2m0.5s"}, 3720.5),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "59.7s", "x-ratelimit-remaining-requests": "5"}, 59.7),
+        (
+            {
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-requests": "2s",
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-tokens": "3s",
+            },
+            3.0,
+        ),
+        ({"x-ratelimit-remaining-requests": "7", "x-ratelimit-reset-requests": "1s"}, None),  # that one is not used up
+        ({"anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": "2027-01-15T08:00:20Z"}, 20.0),
+        ({"anthropic-ratelimit-input-tokens-remaining": "0", "anthropic-ratelimit-input-tokens-reset": "2027-01-15T07:59:20Z"}, 0.0),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "30"}, 30.0),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(NOW) + 12)}, 12.0),
+        ({"ratelimit-remaining": "0", "ratelimit-reset": "8"}, 8.0),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "soon"}, None),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": ""}, None),
+        ({"x-ratelimit-remaining-requests": "0"}, None),
+        ({"x-ratelimit-remaining-requests": "none", "x-ratelimit-reset-requests": "1s"}, None),
+        ({"retry-after": "3", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "60s"}, 3.0),  # its own word counts
+    ],
+)
+def test_a_limit_that_is_used_up_says_when_it_opens(headers, expected_s):
+    told = asked_to_wait_s(headers, now=NOW)
+    assert told == (None if expected_s is None else pytest.approx(expected_s))
 
 
 def test_the_same_randomness_gives_the_same_wait():
@@ -57,7 +107,7 @@ def test_the_same_randomness_gives_the_same_wait():
 
 @pytest.mark.parametrize(
     ("hint_s", "least_s", "most_s"),
-    [(2.0, 2.0, 2.5), (0.0, 0.0, 0.5), (119.0, 119.0, 119.5), (3600.0, 120.0, 120.5)],  # an hour is not believed
+    [(2.0, 2.0, 2.6), (0.0, 0.0, 0.6), (119.0, 119.0, 119.6), (3600.0, 120.0, 120.6)],  # an hour is not believed
 )
 def test_a_hint_is_obeyed_up_to_the_longest_that_is_believed(hint_s, least_s, most_s):
     for seed in range(50):

@@ -387,7 +387,7 @@ class Judge:
 def test_no_limit_of_a_sample_cuts_its_grading(asks, limits, cut):
     result = asks(Model(), "evalframe.evals.graded:Graded", args={"grader": f"{__name__}:Judge"}, **limits)
     assert (result.status, result.counts.limit, result.report["accuracy"]) == ("success", cut, 1.0)
-    assert result.report["usage"]["m"]["calls"] == 3 + 9
+    assert (result.report["usage"]["m"]["calls"], result.report["judge_usage"]["m"]["calls"]) == (3, 9)
 
 
 class FailsOnce:

@@ -47,7 +47,7 @@ CASES = [
     ("malformed JSON once", at_first(lambda _: Answer(body=b'{"choices": [{"mess')), 0, 4, 0, 1.0, 5, None),
     ("malformed JSON for ever", always(lambda _: Answer(body=b'{"choices": [{"mess')), 1, 0, 4, None, 8, "cannot be read"),
     ("a web page", always(lambda _: Answer(body=b"<html>hello</html>")), 1, 0, 4, None, 8, "cannot be read"),
-    ("no choices", always(lambda _: Answer(body=chat())), 1, 0, 4, None, 8, "cannot be read"),
+    ("no choices", always(lambda _: Answer(body=chat())), 0, 4, 0, 0.0, 8, None),
     ("a cut body once", at_first(lambda _: Answer(body=chat({"content": "x"}), cut_after=10)), 0, 4, 0, 1.0, 5, None),
     ("a reset once", at_first(lambda _: Answer(body=chat({"content": "x"}), cut_after=10, reset=True)), 0, 4, 0, 1.0, 5, None),
     ("400", always(lambda _: refused(400, "no such parameter: colour")), 1, 0, 4, None, 4, "no such parameter: colour"),
