@@ -18,10 +18,11 @@ from random import Random
 from typing import Any, Generic, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
+from evalframe.completion_fns.lane import hint_of
 from evalframe.core.completion import Reply, Send, Usage, Wait
 from evalframe.core.errors import BadReply, CallFailed, ModelUnavailable, RequestRefused
 from evalframe.core.secrets import MASK, names_secret
-from evalframe.resilience.retry import RetryPolicy, asked_to_wait_s, is_retriable
+from evalframe.resilience.retry import RetryPolicy, is_retriable
 from evalframe.storage import json_text
 
 T = TypeVar("T")
@@ -138,7 +139,7 @@ def send_with_retries(
                 refuse(request, reply)
             return Answered(answer, tries, lost)
         elapsed_s = patience.clock() - began - queued_s
-        hint_s = asked_to_wait_s(reply.headers, now=patience.now()) if not 200 <= reply.status <= 299 else None
+        hint_s = hint_of(reply, now=patience.now()) if not 200 <= reply.status <= 299 else None
         wait_s = patience.policy.wait_s(tries, elapsed_s=elapsed_s, hint_s=hint_s, rng=patience.rng)
         if wait_s is None:
             give_up(request, reply, unreadable, tries=tries, elapsed_s=elapsed_s)

@@ -7,6 +7,7 @@ The order of things is written once, as steps (core/steps.py); what is waited fo
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
@@ -27,6 +28,9 @@ SHORTEST_S = 0.001
 """The least time a call can be given."""
 THROTTLING = frozenset({429, 503, 529})
 """Statuses whose `Retry-After` holds for every caller: too many calls, or none for now."""
+RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
+"""google.rpc.RetryInfo in an error of Gemini's."""
+LONGEST_ERROR = 1 << 14
 LIMITERS = Limiters()
 """Of this process: who asks the same endpoint with the same account shares its limiter, whichever run it belongs to."""
 
@@ -180,7 +184,7 @@ class Lane:
                 request = replace(request, timeout_s=max(left_s, SHORTEST_S))
             reply = cast("Reply", (yield Exchange(self.senders, request)))
         finally:
-            hint_s = asked_to_wait_s(reply.headers, now=time.time()) if reply.status in THROTTLING else None
+            hint_s = hint_of(reply, now=time.time()) if reply.status in THROTTLING else None
             limiter.leave(
                 sent_at=sent_at,
                 complains=reply.status == 429 or hint_s is not None,
@@ -191,3 +195,12 @@ class Lane:
         if is_cut and reply.timed_out:
             refuse_late()
         return replace(reply, queued_s=queued_s) if queued_s else reply
+
+
+def hint_of(reply: Reply, *, now: float) -> float | None:
+    """Seconds that an endpoint asks to wait: in its headers, or in the body of an error as Google spells it; None where it does not."""
+    told = asked_to_wait_s(reply.headers, now=now)
+    if told is not None or reply.status not in THROTTLING:
+        return told
+    found = RETRY_DELAY.search(reply.body[:LONGEST_ERROR])
+    return float(found[1]) if found else None

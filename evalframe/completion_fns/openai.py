@@ -12,6 +12,7 @@ Fields after OpenAI's API reference, "Create chat completion" (platform.openai.c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, ClassVar
 
 from evalframe.completion_fns.calls import Unreadable
@@ -102,3 +103,13 @@ def tool_calls(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 def text_or_none(value: Any) -> str | None:
     """The value if it is a text."""
     return value if isinstance(value, str) else None
+
+
+ELSEWHERE = {"AzureOpenAIChatCompletionFn": "azure", "OpenAICompletionFn": "openai_completions"}
+"""Classes that registries name under this module, and the modules they stand in."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in ELSEWHERE:
+        return getattr(import_module(f"evalframe.completion_fns.{ELSEWHERE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,12 +17,12 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
-from evalframe.completion_fns.calls import Patience, json_of, json_or_none, send_with_retries, server_message
+from evalframe.completion_fns.calls import Patience, Unreadable, json_of, json_or_none, refuse, send_with_retries, server_message
 from evalframe.completion_fns.endpoint import Home, find_endpoint, make_policy, read_timeout
 from evalframe.completion_fns.lane import LIMITERS, AsyncSender, Lane, Sender, Senders
 from evalframe.completion_fns.recorded import record_answer
@@ -235,6 +235,10 @@ class RemoteCompletionFn(ABC):
         completion.add("", "content_filter", refusal=str(error.get("message") or "the prompt was filtered"))
         return completion
 
+    def as_key_error(self, reply: Reply) -> bool:
+        """Whether an error means that the key is wrong, though its status does not say so."""
+        return False
+
     # ------------------------------------------------------------------ asking
 
     def __call__(self, prompt: Prompt, **options: Any) -> RemoteCompletion:
@@ -275,7 +279,7 @@ class RemoteCompletionFn(ABC):
         body = json_text.dumps(self.body(prompt, sent))
         request = Send(self.url(), self._endpoint.all_headers, body, self.timeout_s, secrets=self._endpoint.secrets)
         answered = yield from send_with_retries(
-            request, lambda reply: self.read(json_of(reply)), self.patience, lambda reply: self._refused(request, reply, wanted, sent)
+            request, self._read, self.patience, lambda reply: self._refused(request, reply, wanted, sent)
         )
         if sent is not wanted:
             self._mended.update({known.option: known for known in self._repairs if known.option in wanted})
@@ -287,6 +291,19 @@ class RemoteCompletionFn(ABC):
             part_reasoning(completion)
         return completion
 
+    def _read(self, reply: Reply) -> RemoteCompletion:
+        """
+        A good reply, read.
+
+        Raises:
+            Unreadable: If it is no answer, however odd it is.
+        """
+        raw = json_of(reply)
+        try:
+            return self.read(raw)
+        except (AttributeError, TypeError, KeyError, IndexError, ValueError) as error:
+            raise Unreadable(f"its shape is not that of an answer ({type(error).__name__}: {str(error)[:80]})") from error
+
     def _refused(self, request: Send, reply: Reply, wanted: Mapping[str, Any], sent: Mapping[str, Any]) -> RemoteCompletion | None:
         """
         What a status that will not change amounts to.
@@ -294,6 +311,8 @@ class RemoteCompletionFn(ABC):
         Raises:
             Repaired: If the request can be sent otherwise.
         """
+        if self.as_key_error(reply):
+            refuse(request, replace(reply, status=401))
         raw = json_or_none(reply)
         completion = self.read_refusal(reply, raw)
         if completion is not None:

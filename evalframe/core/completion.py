@@ -50,6 +50,7 @@ REFUSED = frozenset({
 """Reasons, as endpoints spell them, why an answer was withheld."""
 TRUNCATED = frozenset({
     "length", "max_tokens", "max_output_tokens", "max_completion_tokens", "model_length", "model_context_window_exceeded", "time_limit",
+    "incomplete",
 })  # fmt: skip
 """Reasons why an answer was cut off."""
 OUTCOMES = ("answered", "empty", "truncated", "refused")

@@ -10,7 +10,8 @@ from evalframe.core.messages import Message, is_message, text_of
 
 Prompt = str | list[Message]
 
-SPEAKERS = {"system": "System", "user": "User", "assistant": "Assistant"}
+SPEAKERS = {"system": "", "example_user": "User: ", "example_assistant": "Assistant: "}
+"""How roles, and names of messages, begin a line of a prompt that is text, where that is not the role itself."""
 
 
 def is_chat(prompt: object) -> TypeGuard[list[Message]]:
@@ -29,11 +30,19 @@ def as_messages(prompt: Prompt) -> list[Message]:
 
 
 def as_text(prompt: Prompt) -> str:
-    """The prompt as one text, for models that only complete text: "User: ..." a message, and "Assistant:" at the end."""
+    """
+    The prompt as one text, for models that only complete text, in the manner of openai/evals: a message alone is just its text; of several,
+    each begins with who speaks ("User: "), a system message with nothing, and "Assistant:" stands at the end.
+    """
     if isinstance(prompt, str):
         return prompt
-    lines = [f"{SPEAKERS.get(message['role'], message['role'])}: {text_of(message.get('content'))}" for message in prompt]
-    return "\n".join([*lines, "Assistant:"])
+    if len(prompt) == 1:
+        return text_of(prompt[0].get("content"))
+    lines = []
+    for message in prompt:
+        speaker = str(message.get("name") or message["role"])
+        lines.append(f"{SPEAKERS.get(speaker, f'{speaker.capitalize()}: ')}{text_of(message.get('content'))}")
+    return "\n".join([*lines, "Assistant:"]).lstrip()
 
 
 def last_text(prompt: Prompt) -> str:

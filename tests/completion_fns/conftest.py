@@ -5,7 +5,9 @@ from evalframe.core.specs import RunSpec
 from evalframe.recorders.memory import MemoryRecorder
 
 VARIABLES = (
-    *("OPENAI_BASE_URL", "OPENAI_API_KEY", "EVALS_THREAD_TIMEOUT"),
+    *("OPENAI_BASE_URL", "OPENAI_API_KEY", "EVALS_THREAD_TIMEOUT", "OPENAI_API_VERSION"),
+    *("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+    *("GEMINI_API_KEY", "GOOGLE_API_KEY", "GEMINI_BASE_URL"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
     *("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
 )

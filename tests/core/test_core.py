@@ -66,7 +66,10 @@ def test_a_prompt_is_text_or_messages():
     assert as_messages("x") == [{"role": "user", "content": "x"}]
     assert as_messages(CHAT) == CHAT
     assert as_messages(CHAT) is not CHAT
-    assert as_text(CHAT) == "System: Be brief.\nUser: Hi\nAssistant:"
+    assert as_text(CHAT) == "Be brief.\nUser: Hi\nAssistant:"
+    assert as_text(CHAT[:1]) == "Be brief."
+    named = [{"role": "system", "name": "example_user", "content": "2+2?"}, {"role": "system", "name": "example_assistant", "content": "4"}]
+    assert as_text([*named, {"role": "user", "name": "ada", "content": "3+3?"}]) == "User: 2+2?\nAssistant: 4\nAda: 3+3?\nAssistant:"
     assert last_text(CHAT) == "Hi"
     assert last_text("x") == "x"
     assert last_text([{"role": "system", "content": "only"}]) == "only"
