@@ -20,14 +20,13 @@ to the Responses API" (developers.openai.com/api/docs/guides/migrate-to-response
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from evalframe.completion_fns.calls import Unreadable
 from evalframe.completion_fns.openai import OPENAI, text_or_none
-from evalframe.completion_fns.remote import RemoteCompletion, RemoteCompletionFn
+from evalframe.completion_fns.remote import FLAGGED, RemoteCompletion, RemoteCompletionFn
 from evalframe.core.completion import Reply, Usage
 from evalframe.core.errors import BadArguments, RequestRefused
 from evalframe.core.media import Media, part_of
@@ -62,8 +61,6 @@ LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 LOGPROBS = "message.output_text.logprobs"
 PASSING = frozenset({None, "server_error", "rate_limit_exceeded", "vector_store_timeout"})
 """Codes of a run that failed at the endpoint, after which another may go well."""
-FLAGGED = re.compile(r"polic(?:y|ies)|safety|flagged|violat", re.IGNORECASE)
-"""How a message says that a prompt is not answered. The code `invalid_prompt` alone may mean anything (seen 2026-12-01)."""
 WITHHELD = frozenset({"invalid_prompt", "image_content_policy_violation", "content_policy_violation", "content_filter", "cyber_policy"})
 
 

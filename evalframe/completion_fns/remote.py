@@ -46,6 +46,10 @@ FILTERED = frozenset({"content_filter", "content_policy_violation", "responsible
 """Codes of a 400 that means: this prompt is not answered (OpenAI and Azure, and those that speak as they do; seen 2026-12-01)."""
 
 
+FLAGGED = re.compile(r"polic(?:y|ies)|safety|flagged|violat", re.IGNORECASE)
+"""How a message says that a prompt is not answered, where its code alone (`invalid_prompt`) may mean anything."""
+
+
 @dataclass(slots=True)
 class RemoteCompletion(Completion):
     """
@@ -229,10 +233,11 @@ class RemoteCompletionFn(ABC):
             return None
         inner = error.get("innererror")
         codes = {str(part.get(name)).lower() for part in (error, inner) if isinstance(part, Mapping) for name in ("code", "type")}
-        if not codes & FILTERED:
+        said = str(error.get("message") or "")
+        if not codes & FILTERED and not ("invalid_prompt" in codes and FLAGGED.search(said)):
             return None
         completion = RemoteCompletion([], Usage(unknown=1), raw=raw)
-        completion.add("", "content_filter", refusal=str(error.get("message") or "the prompt was filtered"))
+        completion.add("", "content_filter", refusal=said or "the prompt was filtered")
         return completion
 
     def as_key_error(self, reply: Reply) -> bool:

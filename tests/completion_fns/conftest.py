@@ -1,5 +1,7 @@
 import pytest
 
+pytest.register_assert_rewrite("conformance")
+
 from evalframe.core.scope import SampleScope
 from evalframe.core.specs import RunSpec
 from evalframe.recorders.memory import MemoryRecorder
