@@ -11,7 +11,7 @@ from importlib import import_module
 
 from evalframe.cli.options import Parser, guarded, set_up_messages
 
-COMMANDS = ("list", "show", "validate", "resume", "regrade")
+COMMANDS = ("list", "show", "validate", "resume", "regrade", "cache")
 """Each is a module of `commands/`: HELP, add_arguments(parser), run(arguments) -> exit code."""
 
 

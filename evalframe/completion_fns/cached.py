@@ -204,7 +204,7 @@ class CachedCompletionFn:
         if value is None:
             return
         try:
-            self.cache.put(key, value)
+            self.cache.put(key, value, model=named(self.inner))
         except BadSetting as error:
             with self._lock:
                 is_first, self.fault = self.fault is None, error
@@ -219,13 +219,14 @@ class AnswersKept:
 
     Args:
         folder: Where it lies; by default the user's cache directory.
+        expires_s: Seconds after which an answer is asked for anew; None for never.
 
     Raises:
         BadSetting: If it cannot be used.
     """
 
-    def __init__(self, folder: str | None = None) -> None:
-        self.cache = AnswerCache(folder or cache_directory() / "answers")
+    def __init__(self, folder: str | None = None, expires_s: float | None = None) -> None:
+        self.cache = AnswerCache(folder or default_folder(), expires_s=expires_s)
         self.flights = Flights()
         self.functions: list[CachedCompletionFn] = []
 
@@ -249,6 +250,11 @@ class AnswersKept:
     def close(self) -> None:
         """Let go of the file."""
         self.cache.close()
+
+
+def default_folder() -> Path:
+    """Where answers are kept if nothing else is said: a folder of the user's cache directory."""
+    return cache_directory() / "answers"
 
 
 def named(function: CompletionFn) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,21 @@ def seconds(value: Any) -> float:
         number = math.nan
     if isinstance(value, bool) or not 0 < number <= LONGEST_S:
         raise ValueError(f"a number of seconds above 0, {LONGEST_S:,.0f} at most")
+    return number
+
+
+UNITS_S = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0}
+
+
+def duration(value: Any) -> float | None:
+    """Seconds, also as 30d, 12h, 90m or 45s; None for "never"."""
+    told = str(value).strip().lower()
+    if told == "never":
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([dhms]?)", told)
+    number = float(found[1]) * UNITS_S[found[2]] if found and not isinstance(value, bool) else math.nan
+    if not 0 < number <= LONGEST_S:
+        raise ValueError("an age such as 30d, 12h, 90m or 45s, or never")
     return number
 
 
@@ -305,6 +321,11 @@ class RunConfig:
     cache_dir: str | None = setting(
         None, text, MODEL, "Folder of that cache, which naming it switches on (default: ~/.cache/evalframe/answers).",
         variable="EVALFRAME_ANSWER_CACHE_DIR", metavar="DIR",
+    )  # fmt: skip
+
+    cache_expiry: float | None = setting(
+        None, duration, MODEL, "Ask anew for what the cache has had for longer: 30d, 12h, 90m, 45s, or never.",
+        variable="EVALFRAME_CACHE_EXPIRY", metavar="AGE",
     )  # fmt: skip
 
     record_path: str | None = setting(None, text, LOG, "The log's file; it must not exist yet.", metavar="FILE")

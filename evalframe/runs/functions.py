@@ -17,6 +17,8 @@ from evalframe.registry.env import read_env
 from evalframe.registry.registry import Registry
 from evalframe.runs.config import RunConfig
 
+ANSWERS = "evalframe.completion_fns.cached:AnswersKept"
+
 
 class Answers(Protocol):
     """A cache of answers."""
@@ -131,5 +133,5 @@ def kept_answers(config: RunConfig, registry: Registry) -> Answers | None:
     """
     if config.cache is False or (config.cache is None and not config.cache_dir):
         return None
-    cache: Answers = registry.build("evalframe.completion_fns.cached:AnswersKept", folder=config.cache_dir)
+    cache: Answers = registry.build(ANSWERS, folder=config.cache_dir, expires_s=config.cache_expiry)
     return cache

@@ -1,10 +1,10 @@
 import pytest
 
-pytest.register_assert_rewrite("conformance")
-
 from evalframe.core.scope import SampleScope
 from evalframe.core.specs import RunSpec
 from evalframe.recorders.memory import MemoryRecorder
+
+pytest.register_assert_rewrite("conformance")
 
 VARIABLES = (
     *("OPENAI_BASE_URL", "OPENAI_API_KEY", "EVALS_THREAD_TIMEOUT", "OPENAI_API_VERSION"),

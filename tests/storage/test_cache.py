@@ -73,7 +73,7 @@ def test_the_file_holds_hashes_and_answers_and_nothing_else(cache):
     cache.put(KEY, {"text": "Paris"})
     with raw(cache.path) as file:
         assert [name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")] == ["answers"]
-        assert [(key, json.loads(value)) for key, value in file.execute("SELECT * FROM answers")] == [(KEY, {"text": "Paris"})]
+        assert [(key, json.loads(value)) for key, value in file.execute("SELECT key, value FROM answers")] == [(KEY, {"text": "Paris"})]
         assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
@@ -131,7 +131,7 @@ def cut_short(path):
         (lambda path: path.mkdir(), "unable to open database file"),
         (of_another_program, "made by another program"),
         (marked_by_another_program, "made by another program"),
-        (of_a_newer_evalframe, r"made by a newer evalframe \(format 9, and this one knows 1\)"),
+        (of_a_newer_evalframe, r"made by a newer evalframe \(format 9, and this one knows 2\)"),
         (damaged, "damaged|malformed"),
         (cut_short, "damaged|malformed"),
     ],
@@ -304,3 +304,128 @@ cache.close()
     finished(script(code, tmp_path))
     with AnswerCache(tmp_path) as cache:
         assert cache.get("c") == {"n": 3}
+
+
+# ---------------------------------------------------------------- age, numbers, throwing out
+
+
+class Clock:
+    """Seconds since 1970 that pass only when told to."""
+
+    def __init__(self):
+        self.now = 1_800_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def test_an_answer_that_has_expired_is_given_no_more_and_replaced(folder, clock):
+    with AnswerCache(folder, expires_s=3600, now=clock) as cache, AnswerCache(folder, now=clock) as patient:
+        cache.put(KEY, {"n": 1})
+        clock.now += 3599
+        assert cache.get(KEY) == {"n": 1}
+        clock.now += 2
+        assert cache.get(KEY) is None
+        assert patient.get(KEY) == {"n": 1}
+        cache.put(KEY, {"n": 2})
+        assert cache.get(KEY) == {"n": 2}
+
+
+def test_the_numbers_tell_models_and_ages(folder, clock):
+    with AnswerCache(folder, now=clock) as cache:
+        assert cache.stats() == {
+            "path": str(cache.path),
+            "bytes": cache.path.stat().st_size,
+            "answers": 0,
+            "models": {},
+            "oldest": None,
+            "newest": None,
+        }
+        for number, model in enumerate(["a", "b", "b", None]):
+            cache.put(f"{number:064x}", {}, model=model)
+            clock.now += 10
+        told = cache.stats()
+        assert (told["answers"], told["models"]) == (4, {"b": 2, "": 1, "a": 1})
+        assert (told["oldest"], told["newest"]) == (1_800_000_000.0, 1_800_000_030.0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        ({}, []),
+        ({"older_than_s": 15}, [2, 3]),
+        ({"model": "b"}, [0, 2]),
+        ({"older_than_s": 15, "model": "b"}, [0, 2, 3]),
+        ({"model": "c"}, [0, 1, 2, 3]),
+    ],
+)
+def test_what_is_thrown_out_is_what_was_asked_for(folder, clock, asked, left):
+    with AnswerCache(folder, now=clock) as cache:
+        for number in range(4):
+            clock.now += 10
+            cache.put(f"{number:064x}", {"n": number}, model="ab"[number % 2])
+        assert cache.clear(**asked) == 4 - len(left)
+        assert [number for number in range(4) if cache.get(f"{number:064x}")] == left
+
+
+def test_throwing_out_gives_the_room_back(folder):
+    with AnswerCache(folder) as cache:
+        for number in range(50):
+            cache.put(f"{number:064x}", {"text": "x" * 20_000})
+        before = sum(path.stat().st_size for path in folder.iterdir())
+        assert cache.clear() == 50
+        assert sum(path.stat().st_size for path in folder.iterdir()) < before / 5
+
+
+def test_throwing_out_harms_nobody_who_is_at_work(folder):
+    putting = """
+import sys, time
+from evalframe.storage.cache import AnswerCache
+with AnswerCache(sys.argv[1]) as cache:
+    print("begun", flush=True)
+    for number in range(300):
+        key = f"{sys.argv[2]}{number:060x}"
+        cache.put(key, {"n": number})
+        assert cache.get(key) in ({"n": number}, None)
+print("done")
+"""
+    with AnswerCache(folder) as cache:
+        processes = [script(putting, folder, name) for name in ("aaaa", "bbbb")]
+        for process in processes:
+            process.stdout.readline()
+        for _ in range(20):
+            cache.clear()
+        assert all("done" in finished(process) for process in processes)
+
+
+def old_file(folder, answers=1):
+    """A file as the first format had it."""
+    folder.mkdir(parents=True)
+    with raw(folder / "answers.sqlite") as file:
+        file.execute("PRAGMA journal_mode = WAL")
+        file.execute("CREATE TABLE answers (key TEXT PRIMARY KEY NOT NULL, value BLOB NOT NULL)")
+        file.execute(f"PRAGMA application_id = {module.APPLICATION_ID}")
+        file.execute("PRAGMA user_version = 1")
+        for number in range(answers):
+            file.execute("INSERT INTO answers VALUES (?, ?)", (f"{number:064x}", b'{"n": %d}' % number))
+
+
+def test_a_file_of_the_first_format_keeps_its_answers(folder, clock):
+    old_file(folder)
+    with AnswerCache(folder, expires_s=60, now=clock) as cache:
+        assert cache.get("0" * 64) == {"n": 0}
+        clock.now += 61
+        assert cache.get("0" * 64) is None  # it counts as put when the file was brought up
+    with raw(folder / "answers.sqlite") as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (module.FORMAT,)
+
+
+def test_two_processes_may_bring_it_up_at_once(folder):
+    old_file(folder, answers=2000)
+    opening = "import sys; from evalframe.storage.cache import AnswerCache\nwith AnswerCache(sys.argv[1]) as c: print(c.stats()['answers'])"
+    assert [finished(process) for process in [script(opening, folder) for _ in range(4)]] == ["2000\n"] * 4
