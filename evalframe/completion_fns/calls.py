@@ -39,6 +39,8 @@ TO_DO = {
     407: "Give the proxy's user and password in the proxy variable, or list the host in NO_PROXY.",
 }
 """What helps against statuses that every sample would meet."""
+SHORTEST_SECRET = 8
+"""Characters of a header's value that may be a key; a shorter one may be any word, and would take words out of messages."""
 PAYMENT_REQUIRED = 402
 NO_MONEY = re.compile(
     r"insufficient_quota|insufficient[ _]balance|insufficient[ _]credits|billing_hard_limit"
@@ -273,6 +275,6 @@ def json_of(reply: Reply) -> dict[str, Any]:
 def masked(request: Send, text: str) -> str:
     """A text without the keys that the request was sent with: some servers repeat them."""
     for name, value in request.headers.items():
-        if value in request.secrets or names_secret(name):
+        if names_secret(name) or (value in request.secrets and len(value) >= SHORTEST_SECRET):
             text = text.replace(value.split()[-1] if value.split() else "\0", MASK)
     return text

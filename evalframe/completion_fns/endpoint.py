@@ -110,7 +110,7 @@ def find_endpoint(
     if needs_key is None:
         needs_key = parts.hostname == urlsplit(home.base_url).hostname
     if not key and needs_key and parts.username is None:
-        raise no_key(home, host, variable)
+        raise no_key(host, variable, "" if base_url else home.base_url_env)
     carried: dict[str, str] = {}
     if parts.username is not None and not api_key:
         userinfo = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -128,11 +128,11 @@ def find_endpoint(
     return Endpoint(urlunsplit((parts.scheme, host, parts.path, "", "")), parts.query, headers, carried)
 
 
-def no_key(home: Home, host: str, variable: str) -> MissingKey:
-    """The error for a key that is not there."""
+def no_key(host: str, variable: str, base_url_env: str) -> MissingKey:
+    """The error for a key that is not there; `base_url_env` may name another server, where that variable is heeded."""
     steps = [f"export {variable}=..." if variable else "Give it one: --completion_args api_key_env=VARIABLE"]
-    if home.base_url_env:
-        steps.append(f"Or, for another server, give its address: {home.base_url_env}=http://HOST:PORT/v1.")
+    if base_url_env:
+        steps.append(f"Or, for another server, give its address: {base_url_env}=http://HOST:PORT/v1.")
     steps.append("Or try evalframe without a key: dummy, echo or local/smollm2 in place of the model's name.")
     return MissingKey(f"{host} needs an API key, and {variable or 'no variable'} is not set.", do=steps)
 

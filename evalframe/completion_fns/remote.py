@@ -16,7 +16,7 @@ import re
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -105,6 +105,8 @@ class RemoteCompletionFn(ABC):
         max_connections: How many are kept open; one for each worker.
         extra_options: Parameters that are sent as they are, whatever their names.
         extra_headers: Headers that are sent as they are.
+        renames: Names under which this server takes options: {asked for: sent}.
+        more_parameters: Options that this server takes beside the usual ones.
         think_tags: Whether a <think> block before an answer is taken for reasoning.
         cassette: A file of recorded replies that are given in place of the endpoint's; made by asking where it is not there yet.
         retry_policy: In place of the three numbers above, with the lengths of waits.
@@ -153,6 +155,8 @@ class RemoteCompletionFn(ABC):
         max_connections: int = 10,
         extra_options: Mapping[str, Any] | None = None,
         extra_headers: Mapping[str, str] | None = None,
+        renames: Mapping[str, str] | None = None,
+        more_parameters: Iterable[str] = (),
         think_tags: bool = True,
         cassette: str | Path | None = None,
         retry_policy: RetryPolicy | None = None,
@@ -179,6 +183,8 @@ class RemoteCompletionFn(ABC):
             extra_headers=extra_headers,
         )
         self.base_url = self._endpoint.base_url
+        self._renames = dict(renames or {})
+        self._more = frozenset(more_parameters)
         self._options = {**self.checked_options(options), **self._checked_extra(extra_options)}
         self._think_tags = think_tags
         self._senders: Senders = OwnSenders(max_connections)
@@ -197,7 +203,7 @@ class RemoteCompletionFn(ABC):
     # ------------------------------------------------------------------ what a provider says
 
     @abstractmethod
-    def body(self, prompt: Prompt, options: Mapping[str, Any]) -> dict[str, Any]:
+    def body(self, prompt: Prompt, options: Mapping[str, Any]) -> Any:
         """
         The request, as JSON.
 
@@ -221,6 +227,10 @@ class RemoteCompletionFn(ABC):
     def url(self) -> str:
         """Where the request goes."""
         return self._endpoint.url(self.PATH)
+
+    def request_method(self) -> str:
+        """The HTTP method."""
+        return "POST"
 
     def as_sent(self, prompt: Prompt) -> Prompt:
         """The prompt as the log shows it: as it is sent."""
@@ -281,8 +291,9 @@ class RemoteCompletionFn(ABC):
             Repaired: If more is known after it, and the request can be sent otherwise.
         """
         sent = self._repairs.applied(wanted)
-        body = json_text.dumps(self.body(prompt, sent))
-        request = Send(self.url(), self._endpoint.all_headers, body, self.timeout_s, secrets=self._endpoint.secrets)
+        asked = {self._renames.get(name, name): value for name, value in sent.items()} if self._renames else sent
+        body = json_text.dumps(self.body(prompt, asked))
+        request = Send(self.url(), self._endpoint.all_headers, body, self.timeout_s, self.request_method(), secrets=self._endpoint.secrets)
         answered = yield from send_with_retries(
             request, self._read, self.patience, lambda reply: self._refused(request, reply, wanted, sent)
         )
@@ -323,7 +334,8 @@ class RemoteCompletionFn(ABC):
         if completion is not None:
             return completion
         origin = {known.renamed_to: known.option for known in self._repairs if known.renamed_to}
-        by_wire_name = {self.WIRE_NAMES.get(name, name): origin.get(name, name) if name not in wanted else name for name in sent}
+        wire_names = {**self.WIRE_NAMES, **self._renames}
+        by_wire_name = {wire_names.get(name, name): origin.get(name, name) if name not in wanted else name for name in sent}
         said = server_message(request, reply)
         repair = repair_for(reply, raw, said, wanted, by_wire_name, self.PARAMETERS)
         if repair is None:
@@ -399,8 +411,8 @@ class RemoteCompletionFn(ABC):
         """
         unknown = []
         for name in options:
-            if name not in self.PARAMETERS:
-                near = closest(name, self.PARAMETERS | ARGUMENTS, most=3)
+            if name not in self.PARAMETERS and name not in self._more:
+                near = closest(name, self.PARAMETERS | self._more | ARGUMENTS, most=3)
                 unknown.append(f'"{name}" (closest: {", ".join(near)})' if near else f'"{name}"')
         if unknown:
             raise BadArguments(
