@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from evalframe.completion_fns.lane import hint_of
 from evalframe.core.completion import Reply, Send, Usage, Wait
 from evalframe.core.errors import BadReply, CallFailed, ModelUnavailable, RequestRefused
-from evalframe.core.secrets import MASK, names_secret
+from evalframe.core.secrets import MASK, in_query, names_secret
 from evalframe.resilience.retry import RetryPolicy, is_retriable
 from evalframe.storage import json_text
 
@@ -277,4 +277,6 @@ def masked(request: Send, text: str) -> str:
     for name, value in request.headers.items():
         if names_secret(name) or (value in request.secrets and len(value) >= SHORTEST_SECRET):
             text = text.replace(value.split()[-1] if value.split() else "\0", MASK)
+    for value in in_query(request.url):
+        text = text.replace(value, MASK)
     return text

@@ -1,8 +1,9 @@
 """
 Secrets never reach a log or a screen: they are replaced by *** wherever they occur.
 
-Covers: values of arguments whose name says key, token, secret, password or authorization; userinfo in URLs; the values of environment
-variables that end in _API_KEY, _TOKEN and the like.
+Covers: values of arguments whose name says key, token, secret, password or authorization; headers, but for those that never hold one;
+userinfo in URLs, and what their queries say under such names; the values of environment variables that end in _API_KEY, _TOKEN and the
+like.
 Does not cover: a secret under eight characters inside a longer text, since that would blot out ordinary words.
 """
 
@@ -18,6 +19,12 @@ SECRET_NAME = re.compile(r"(^|[_\-.])(api[_\-]?key|apikey|key|token|secret|passw
 SECRET_VARIABLE = re.compile(r"(_API_KEY|_TOKEN|_SECRET|_PASSWORD|_SECRET_KEY|_ACCESS_KEY)$", re.IGNORECASE)
 NOT_SECRET = re.compile(r"(_env|max_tokens|_tokens)$", re.IGNORECASE)
 USERINFO = re.compile(r"(?<=://)[^/@\s\"'\\]+(?=@)")
+QUERY = re.compile(r"(?<=[?&])([A-Za-z0-9_.\-]{1,64})=([^&#\s\"'\\]+)")
+QUERY_NAMES = frozenset({"code", "sig", "signature"})
+"""Names in queries of URLs that hold secrets, beside those that say so."""
+HEADERS = frozenset({"headers", "extra_headers"})
+PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent", "anthropic-version", "anthropic-beta", "http-referer", "x-title"})
+"""Headers that never hold a secret."""
 STRUCTURE = frozenset({"run_id", "event_id", "sample_id", "type", "created_at", "status", "samples", "epoch", "attempt"})
 """Keys of a log's lines that say what kind of line it is."""
 SHORTEST = 8
@@ -27,6 +34,16 @@ SHORTEST = 8
 def names_secret(name: object) -> bool:
     """Whether a value of this name is a secret: "api_key" is, "max_tokens", "token_limit" and "api_key_env" are not."""
     return isinstance(name, str) and bool(SECRET_NAME.search(name)) and not NOT_SECRET.search(name)
+
+
+def in_query(text: str) -> Iterable[str]:
+    """Secrets in the queries of the URLs of a text."""
+    return (value for name, value in QUERY.findall(text) if names_secret(name) or name.lower() in QUERY_NAMES)
+
+
+def is_secret_header(where: object, name: object) -> bool:
+    """Whether a value is that of a header that may hold a secret; `where` is the name of the mapping it stands in."""
+    return where in HEADERS and str(name).lower() not in PLAIN_HEADERS
 
 
 class Secrets:
@@ -65,6 +82,9 @@ class Secrets:
     def mask(self, text: str) -> str:
         """The text without secrets."""
         masked = USERINFO.sub(MASK, text) if "@" in text else text
+        if "=" in masked and ("?" in masked or "&" in masked):
+            for value in in_query(masked):
+                masked = masked.replace(f"={value}", f"={MASK}")
         return self._text.sub(MASK, masked) if self._text else masked
 
     def are_in(self, line: bytes) -> bool:
@@ -96,11 +116,13 @@ class Secrets:
             return [self.mask_values(item) for item in value]
         return self.mask(value) if isinstance(value, str) else value
 
-    def mask_arguments(self, value: Any) -> Any:
-        """A copy of arguments without secrets: those that are known, and whatever has a name that says so."""
+    def mask_arguments(self, value: Any, *, where: object = None) -> Any:
+        """A copy of arguments without secrets: those that are known, and whatever has a name that says so; `where` names them all."""
         if isinstance(value, Mapping):
             return {
-                key: MASK if names_secret(key) and not isinstance(item, Mapping) and item else self.mask_arguments(item)
+                key: MASK
+                if (names_secret(key) or is_secret_header(where, key)) and not isinstance(item, Mapping) and item
+                else self.mask_arguments(item, where=key)
                 for key, item in value.items()
             }
         if isinstance(value, list | tuple):
@@ -108,12 +130,14 @@ class Secrets:
         return self.mask(value) if isinstance(value, str) else value
 
 
-def _secret_values(value: Any, *, named: bool = False) -> Iterable[Any]:
+def _secret_values(value: Any, *, named: bool = False, where: object = None) -> Iterable[Any]:
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _secret_values(item, named=named or names_secret(key))
+            yield from _secret_values(item, named=named or names_secret(key) or is_secret_header(where, key), where=key)
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _secret_values(item, named=named)
     elif named:
         yield value
+    elif isinstance(value, str) and "://" in value:
+        yield from in_query(value)

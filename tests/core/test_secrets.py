@@ -55,3 +55,22 @@ def test_a_secret_that_is_a_common_word_or_number_breaks_no_line_of_a_log(secret
     assert secrets.mask_line(final) == final
     spec = secrets.mask_line({"spec": {"run_id": "20220722-1", "seed": 20220722, "command": f"run {secret}"}})
     assert spec == {"spec": {"run_id": "20220722-1", "seed": 20220722, "command": "run ***"}}
+
+
+def test_the_query_of_a_url_is_masked_where_its_name_says_so():
+    text = "https://h/x?key=abcdefgh&api-version=2024-10-21&sig=zz%2F and a?b=c&code=1234#f"
+    assert Secrets().mask(text) == "https://h/x?key=***&api-version=2024-10-21&sig=*** and a?b=c&code=***#f"
+    secrets = Secrets()
+    secrets.add_arguments({"url": "https://h/x?key=abcdefgh&n=ordinary-word"})
+    assert secrets.mask("abcdefgh ordinary-word") == "*** ordinary-word"
+
+
+def test_headers_are_secret_but_for_those_that_never_are():
+    arguments = {"headers": {"x-own": "tok-12345678", "Accept": "json"}, "extra_headers": {"anthropic-beta": "x", "x-trace": 5}}
+    assert Secrets().mask_arguments(arguments) == {
+        "headers": {"x-own": "***", "Accept": "json"},
+        "extra_headers": {"anthropic-beta": "x", "x-trace": "***"},
+    }
+    secrets = Secrets()
+    secrets.add_arguments(arguments)
+    assert secrets.mask("tok-12345678 json") == "*** json"

@@ -37,8 +37,15 @@ class Flaky:
         return said(asked)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("executor", "rows"), [("threads", 10_000), ("coroutines", 3_000)])
+@pytest.mark.parametrize(
+    ("executor", "rows"),
+    [
+        pytest.param("threads", 2_000, marks=pytest.mark.slow),
+        pytest.param("coroutines", 2_000, marks=pytest.mark.slow),
+        pytest.param("threads", 10_000, marks=pytest.mark.torture),
+        pytest.param("coroutines", 10_000, marks=pytest.mark.torture),
+    ],
+)
 def test_none_is_lost_and_none_is_doubled(tmp_path, monkeypatch, executor, rows):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "R/evals").mkdir(parents=True)
