@@ -41,6 +41,7 @@ TO_DO = {
 """What helps against statuses that every sample would meet."""
 SHORTEST_SECRET = 8
 """Characters of a header's value that may be a key; a shorter one may be any word, and would take words out of messages."""
+TOO_MANY = 429
 PAYMENT_REQUIRED = 402
 NO_MONEY = re.compile(
     r"insufficient_quota|insufficient[ _]balance|insufficient[ _]credits|billing_hard_limit"
@@ -145,7 +146,7 @@ def send_with_retries(
         wait_s = patience.policy.wait_s(tries, elapsed_s=elapsed_s, hint_s=hint_s, rng=patience.rng)
         if wait_s is None:
             give_up(request, reply, unreadable, tries=tries, elapsed_s=elapsed_s)
-        yield Wait(wait_s, cause(request, reply, unreadable))
+        yield Wait(wait_s, cause(request, reply, unreadable), is_firm=hint_s is not None or reply.status == TOO_MANY)
 
 
 def as_it_means(reply: Reply) -> Reply:

@@ -30,6 +30,10 @@ THROTTLING = frozenset({429, 503, 529})
 """Statuses whose `Retry-After` holds for every caller: too many calls, or none for now."""
 RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
 """google.rpc.RetryInfo in an error of Gemini's."""
+SOON_S = 1.0
+"""The least wait before another try where the endpoint has answered somebody else meanwhile."""
+LOOK_S = 0.25
+"""How often it is looked up whether it has."""
 LONGEST_ERROR = 1 << 14
 LIMITERS = Limiters()
 """Of this process: who asks the same endpoint with the same account shares its limiter, whichever run it belongs to."""
@@ -145,11 +149,22 @@ class Lane:
                 return result
             if isinstance(want, Wait):
                 self._tell_once(want)
-                yield Pause(want.seconds, self.sleep)
+                yield from self.pause(want)
                 reply = None
             else:
                 reply = yield from self.send(want, has_waited=has_waited)
                 has_waited = reply.status in THROTTLING
+
+    def pause(self, want: Wait) -> Steps[None]:
+        """Wait before another try; where the endpoint has not asked for it, only until it has answered somebody else."""
+        began, left_s = self.limiter.now(), want.seconds
+        next_s = left_s if want.is_firm else min(left_s, SOON_S)
+        while left_s > 0:
+            yield Pause(next_s, self.sleep)
+            left_s -= next_s
+            next_s = min(left_s, LOOK_S)
+            if self.limiter.has_answered_since(began):
+                return
 
     def _tell_once(self, want: Wait) -> None:
         """Say why the first call has to be tried again, while nobody knows yet whether the endpoint is there at all."""

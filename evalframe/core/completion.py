@@ -258,10 +258,18 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A pause that a provider wants: how many seconds, and why."""
+    """
+    A pause that a provider wants.
+
+    Args:
+        seconds: How long.
+        reason: Why.
+        is_firm: Whether the endpoint has asked for it; if not, it may be shorter where others are answered meanwhile.
+    """
 
     seconds: float
     reason: str
+    is_firm: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class RateLimiter:
         self._limit = math.inf
         self._cut_at = -math.inf
         self._paused_until = -math.inf
+        self._answered_at = -math.inf
         self._told = Throttling()
         self._began: float | None = None
         self._history: list[list[Any]] = []
@@ -136,6 +137,8 @@ class RateLimiter:
             is_good: Whether it has answered.
         """
         with self._lock:
+            if is_good:
+                self._answered_at = max(self._answered_at, sent_at)
             if complains:
                 self._complain(sent_at, hint_s)
             elif is_good and self._limit < math.inf:
@@ -154,6 +157,10 @@ class RateLimiter:
             self._limit = max(1.0, min(self._limit, self._under_way) / 2)
             self._cut_at = now
         self._note()
+
+    def has_answered_since(self, moment: float) -> bool:
+        """Whether a call that was sent after a moment has been answered."""
+        return self._answered_at > moment
 
     def waited(self, seconds: float) -> None:
         """Count seconds that a caller has waited."""

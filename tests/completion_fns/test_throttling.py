@@ -13,6 +13,7 @@ from evalframe.core.specs import RunSpec
 from evalframe.recorders.memory import MemoryRecorder
 from evalframe.resilience.limits import Budget, Limits, SampleWatch
 from evalframe.resilience.rates import Limiters
+from evalframe.resilience.retry import RetryPolicy
 
 
 class Crowd:
@@ -135,3 +136,35 @@ def test_a_sample_that_may_not_ask_any_more_sends_nothing(in_scope):
             with pytest.raises(LimitReached, match="turn_limit: 2 of 2"):
                 tested("q")
         assert stub.count == 2
+
+
+def test_who_waits_for_an_outage_to_pass_comes_back_when_others_are_answered():
+    down = [True]
+
+    def answer(number, body):
+        return refused(500) if down[0] else said("1")
+
+    with ModelStub(answer) as stub:
+        tested = model(stub, retry_policy=RetryPolicy(first_wait_s=30.0, longest_wait_s=30.0))  # by itself it would wait half a minute
+        with ThreadPoolExecutor(2) as pool:
+            began = time.monotonic()
+            waiting = pool.submit(tested, "q")
+            while not stub.count:
+                time.sleep(0.01)
+            time.sleep(0.2)
+            down[0] = False
+            assert pool.submit(tested, "q").result().completions == ["1"]
+            assert waiting.result().completions == ["1"]
+            assert time.monotonic() - began < 15
+
+
+def test_a_wait_that_the_endpoint_has_asked_for_is_kept_whole():
+    with ModelStub(lambda number, body: refused(503, headers={"retry-after": "2"}) if number == 1 else said("1")) as stub:
+        tested = model(stub)
+        with ThreadPoolExecutor(2) as pool:
+            waiting = pool.submit(tested, "q")
+            while not stub.count:
+                time.sleep(0.01)
+            began = time.monotonic()
+            waiting.result()
+            assert time.monotonic() - began > 1.5
