@@ -129,7 +129,10 @@ class ModelStub:
                 super().setup()
 
             def do_POST(self) -> None:
-                raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+                length = int(self.headers.get("content-length") or 0)
+                raw = self.rfile.read(length)
+                if len(raw) < length:
+                    return  # the client was killed in the middle of its request
                 answer = stub.answer(*stub._note(self.path, self.headers, raw))
                 with contextlib.suppress(OSError):  # the client may have gone
                     self.reply(answer if isinstance(answer, Answer) else Answer(*answer))
