@@ -171,7 +171,9 @@ class _Server(ThreadingHTTPServer):
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on, and that nobody else gets until the process ends."""
+    probe = socket.socket()
+    probe.bind(("127.0.0.1", 0))
+    port = int(probe.getsockname()[1])
+    probe.detach()  # stays bound: else a connection to it might get it for its own end, and reach itself
+    return port

@@ -38,6 +38,8 @@ except ImportError as missing:
     raise MissingExtra.named("asking models on an event loop", library="aiohttp", extra="async") from missing
 
 CHUNK_BYTES = 1 << 18
+LONGEST_TOLD = 100
+"""Characters of what the library says of a reply that is none."""
 
 
 class AioTransport:
@@ -228,5 +230,7 @@ def reason(error: Exception, whom: str, timeout_s: float, *, is_late: bool) -> t
         return f"connection reset by {whom}", False
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return f"connection closed by {whom} before it replied", False
+    if isinstance(error, aiohttp.ClientResponseError):  # its own words hold the URL
+        return f"{whom} sent no valid HTTP: {' '.join(error.message.split())[:LONGEST_TOLD]}", False
     told = system.strerror if isinstance(system, OSError) else None
     return f"{whom}: {told or f'{type(error).__name__}: {error}'}", False

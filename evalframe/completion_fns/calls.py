@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 SHOWN_CHARACTERS = 200
 """How much of a body that cannot be read stands in a message."""
+UTF8_BOM = b"\xef\xbb\xbf"
 ENOUGH_TRIES = 2
 """After so many, a reply that is whole and says nothing is taken for the answer."""
 TO_DO = {
@@ -176,7 +177,7 @@ def refuse(request: Send, reply: Reply) -> NoReturn:
     """
     if reply.fault is not None:
         raise ModelUnavailable(
-            f"{endpoint(request)}: {reply.fault}.",
+            f"{endpoint(request)}: {masked(request, reply.fault)}.",
             do="Trust a certificate of your own by SSL_CERT_FILE=FILE, or check the address and this machine's clock.",
         )
     said = server_message(request, reply)
@@ -215,7 +216,7 @@ def cause(request: Send, reply: Reply, unreadable: Unreadable | None) -> str:
     if unreadable is not None:
         return str(unreadable)
     if reply.fault is not None:
-        return reply.fault
+        return masked(request, reply.fault)
     said = server_message(request, reply)
     return f"status {reply.status}{f': {said}' if said else ''}"
 
@@ -251,7 +252,7 @@ def text_of_body(reply: Reply) -> str:
 def json_or_none(reply: Reply) -> Any:
     """A body as JSON; None where it is none."""
     try:
-        return json_text.loads(reply.body)
+        return json_text.loads(reply.body.removeprefix(UTF8_BOM))
     except (JSONDecodeError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -264,7 +265,7 @@ def json_of(reply: Reply) -> dict[str, Any]:
         Unreadable: If it holds none.
     """
     try:
-        raw = json_text.loads(reply.body)
+        raw = json_text.loads(reply.body.removeprefix(UTF8_BOM))
     except (JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         web_page = reply.body[:512].lstrip().lower().startswith((b"<!doctype", b"<html"))
         raise Unreadable("it is a web page" if web_page else "it is empty" if not reply.body.strip() else "it is not JSON") from error

@@ -176,3 +176,22 @@ def test_no_warning_is_left_behind_by_a_process_that_ends():
         command = [sys.executable, "-W", "error", "-c", program, stub.base_url]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("['4']\n['4']\n", "")
+
+
+def test_what_is_no_http_is_told_without_the_address_query():
+    async def answer(reader, writer):
+        await reader.read(1 << 16)
+        writer.write(b"SSH-2.0-OpenSSH\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def main():
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        model = OpenAIChatCompletionFn("m", base_url=f"http://127.0.0.1:{port}/v1?key=planted-0123", retry_policy=ONCE)
+        with pytest.raises(CallFailed, match=f"127.0.0.1:{port} sent no valid HTTP: Bad status line") as caught:
+            await ask(model, "2+2?")
+        assert "planted" not in str(caught.value)
+        server.close()
+
+    asyncio.run(main())

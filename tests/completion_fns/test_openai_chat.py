@@ -344,3 +344,8 @@ def test_the_time_limit_and_the_number_of_tries_have_their_defaults(monkeypatch)
     set_ = OpenAIChatCompletionFn("m", base_url="http://h/v1", max_retries=2, max_total_retry_s=5)
     assert (set_.timeout_s, set_.patience.policy) == (20.0, RetryPolicy(max_tries=3, max_total_s=5.0))
     assert OpenAIChatCompletionFn("m", base_url="http://h/v1", timeout_s=3).timeout_s == 3.0
+
+
+def test_a_byte_order_mark_is_no_fault():
+    with scripted(Answer(body=b"\xef\xbb\xbf" + chat({"content": "4"}))) as stub:
+        assert (model_of(stub)("2+2?").completions, stub.count) == (["4"], 1)
