@@ -201,3 +201,33 @@ def test_a_row_brings_its_own_tools(ask, tmp_path):  # CFN-11
     assert (result.report["accuracy"], result.report["outcomes"]) == (0.0, {"answered": 2})
     calls = [event.data["tool_calls"][0]["function"] for event in read_log("out.jsonl").events("sampling")]
     assert calls[0] == {"name": "get_weather", "arguments": '{"city":"Oslo"}'}
+
+
+def test_a_resumed_run_knows_what_judges_were_paid_before(ask):
+    with ModelStub(lambda number, body: said("yes")) as judge:
+        grader = {"class": f"{__name__}:Judged", "args": {"base_url": judge.base_url}}
+        graded = {"rows": 4, "cls": "evalframe.evals.graded:Graded", "args": {"grader": grader}}
+        ask(lambda body: refused(400, "broken") if number_of(body) > 2 else said("4"), **graded)
+        resumed, _ = ask(lambda body: said("4"), log=None, resume="out.jsonl", **graded)
+        whole, _ = ask(lambda body: said("4"), log="whole.jsonl", **graded)
+    assert resumed.report == whole.report
+    assert whole.report["judge_usage"]["judge-1"]["calls"] == 4
+    assert judge.count == 8
+
+
+@pytest.mark.parametrize("always", [True, False], ids=["whatever is sent", "one option after the other"])
+def test_a_server_that_refuses_everything_is_not_asked_for_ever(ask, always):
+    names = ["temperature", "top_p", "seed", "stop", "max_tokens", "max_completion_tokens", "presence_penalty"]
+
+    def answer(body):
+        named = next((name for name in names if name in body), "temperature" if always else None)
+        if named is None:
+            return said("1")
+        return refused(
+            400, f"Unsupported parameter: '{named}' is not supported with this model.", param=named, code="unsupported_parameter"
+        )
+
+    options = {"temperature": 0, "top_p": 1, "seed": 7, "stop": ["x"], "max_tokens": 9, "presence_penalty": 0.5}
+    result, requests = ask(answer, rows=1, completion_args=options)
+    assert requests == 8  # six are dropped, one of them after it was renamed, and one more
+    assert (result.counts.error, result.counts.completed) == ((1, 0) if always else (0, 1))
