@@ -8,8 +8,9 @@ Covers: text, thinking, tool calls, refusals, answers that are cut off; tokens r
 Does not cover: several answers to one prompt, log-probabilities, a seed and penalties, which the API does not have. It insists on a longest
 answer: `max_tokens` is 4096 unless something else is asked for.
 
-Fields after Anthropic's API reference: "Messages", "Errors", "Rate limits", and the guides on structured outputs, effort and stop reasons
-(platform.claude.com/docs), as far as they could be read on 2026-12-01; `output_config` also after OpenRouter's reference of the same API.
+Fields after Anthropic's documentation (platform.claude.com/docs): "Create a Message", "Stop reasons and fallback", "Parallel tool use",
+"Errors", "Rate limits"; `output_config` after the references of the same API by OpenRouter (Messages) and Amazon (Bedrock, OutputConfig).
+Read 2026-12-01.
 """
 
 from __future__ import annotations
@@ -164,7 +165,8 @@ def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
             sent[name] = value
     if options.get("parallel_tool_calls") is not None:
         choice = sent.get("tool_choice") or {"type": "auto"}
-        sent["tool_choice"] = {**choice, "disable_parallel_tool_use": not options["parallel_tool_calls"]}
+        if choice.get("type") != "none":  # which has no place for it
+            sent["tool_choice"] = {**choice, "disable_parallel_tool_use": not options["parallel_tool_calls"]}
     return sent
 
 
