@@ -13,18 +13,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from evalframe.core.completion import CompletionFn
-from evalframe.core.errors import BadSetting, Collector, EvalFailed, EvalframeError, LogUnavailable, described
+from evalframe.core.errors import BadSetting, Collector, EvalFailed, EvalframeError, LogUnavailable, MissingExtra, described
 from evalframe.core.price import Prices
 from evalframe.core.secrets import Secrets
 from evalframe.core.specs import EvalSpec, RunSpec
 from evalframe.eval import Eval
 from evalframe.logs.find import log_dir, log_name
 from evalframe.logs.run_log import RunLog
-from evalframe.loop import Crew, Loop
+from evalframe.loop import COROUTINES, Crew, Loop
 from evalframe.registry.env import read_env
 from evalframe.registry.registry import Registry
 from evalframe.runs.config import RunConfig, texts
@@ -154,6 +155,8 @@ def check_settings(config: RunConfig, who: Functions, prices: Prices, faults: Co
         faults.add(
             BadSetting("--dry-run keeps no log, and --http-run needs one for what cannot be delivered.", do="Leave one of them out.")
         )
+    if config.executor == COROUTINES and find_spec("aiohttp") is None and any(hasattr(one, "base_url") for one in who.functions):
+        faults.add(MissingExtra.named("--executor coroutines", library="aiohttp", extra="async"))
     if config.cost_limit is None and config.max_cost is None:
         return
     for function, name in zip(who.functions, who.names, strict=False):

@@ -166,15 +166,16 @@ def test_a_run_on_tasks_is_taken_up_on_threads(asks, monkeypatch):
         assert (result.status, result.reused, stub.count) == ("success", 10, 30)
 
 
-def test_without_the_library_it_says_what_to_install(asks, monkeypatch):
+def test_without_the_library_it_says_what_to_install_before_anything_is_asked(asks, monkeypatch):
     import sys
 
-    for name in ("aiohttp", "evalframe.completion_fns.aio_transport"):
-        monkeypatch.setitem(sys.modules, name, None)
+    from evalframe.core.errors import MissingExtra
+
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    monkeypatch.delitem(sys.modules, "evalframe.completion_fns.aio_transport")
-    result = asks("m", rows=2)
-    assert 'pip install "evalframe[async]"' in result.reason
+    with pytest.raises(MissingExtra, match=r'--executor coroutines needs "aiohttp". Install it: pip install "evalframe\[async\]"'):
+        asks("m", rows=2)
+    assert asks("echo", rows=2).status == "success"  # who asks no endpoint needs no library for it
 
 
 def test_another_word_is_refused(asks):
