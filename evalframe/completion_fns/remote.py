@@ -18,17 +18,18 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
 from evalframe.completion_fns.calls import Patience, Unreadable, json_of, json_or_none, refuse, send_with_retries, server_message
-from evalframe.completion_fns.endpoint import Home, find_endpoint, make_policy, read_timeout
+from evalframe.completion_fns.endpoint import Endpoint, Home, find_endpoint, make_policy, read_timeout
 from evalframe.completion_fns.lane import LIMITERS, AsyncSender, Lane, Sender, Senders
 from evalframe.completion_fns.recorded import record_answer
 from evalframe.completion_fns.repair import LEARNT, Learnt, Repair, repair_for
 from evalframe.core.completion import Completion, Reply, Send, Usage, Wait
-from evalframe.core.errors import BadArguments, RequestRefused, closest
+from evalframe.core.errors import BadArguments, Collector, RequestRefused, closest
 from evalframe.core.media import read_files
 from evalframe.core.prompts import Prompt, as_messages, is_prompt
 from evalframe.core.recorder import record_event_if_in_scope
@@ -172,7 +173,10 @@ class RemoteCompletionFn(ABC):
         policy = retry_policy or make_policy(max_retries, max_total_retry_s, max_retry_after_s)
         self.patience = Patience(policy, clock, now, rng or Random())
         self.timeout_s = read_timeout(timeout_s)
-        self._endpoint = find_endpoint(
+        self._renames = dict(renames or {})
+        self._more = frozenset(more_parameters)
+        where = partial(
+            find_endpoint,
             self.home,
             path=self.PATH,
             base_url=base_url,
@@ -182,10 +186,14 @@ class RemoteCompletionFn(ABC):
             needs_key=needs_key,
             extra_headers=extra_headers,
         )
+        faults = Collector()
+        found = faults.of(where)
+        options = faults.of(partial(self.checked_options, options)) or {}
+        self._options = {**options, **(faults.of(partial(self._checked_extra, extra_options)) or {})}
+        if faults:
+            raise faults.all()
+        self._endpoint: Endpoint = found
         self.base_url = self._endpoint.base_url
-        self._renames = dict(renames or {})
-        self._more = frozenset(more_parameters)
-        self._options = {**self.checked_options(options), **self._checked_extra(extra_options)}
         self._think_tags = think_tags
         self._senders: Senders = OwnSenders(max_connections)
         if cassette is not None:

@@ -5,7 +5,7 @@ from loopback import USAGE, Answer, ModelStub, chat, free_port, refused, said
 
 from evalframe.completion_fns.openai import PARAMETERS, OpenAIChatCompletionFn
 from evalframe.core.completion import Usage
-from evalframe.core.errors import BadArguments, BadReply, BadSetting, CallFailed, MissingKey, ModelUnavailable, RequestRefused
+from evalframe.core.errors import BadArguments, BadReply, BadSetting, CallFailed, Faults, MissingKey, ModelUnavailable, RequestRefused
 from evalframe.resilience.retry import RetryPolicy
 
 SOON = RetryPolicy(max_tries=4, first_wait_s=0.001, longest_hint_s=0.01)
@@ -349,3 +349,10 @@ def test_the_time_limit_and_the_number_of_tries_have_their_defaults(monkeypatch)
 def test_a_byte_order_mark_is_no_fault():
     with scripted(Answer(body=b"\xef\xbb\xbf" + chat({"content": "4"}))) as stub:
         assert (model_of(stub)("2+2?").completions, stub.count) == (["4"], 1)
+
+
+def test_all_that_is_wrong_is_told_at_once():
+    with pytest.raises(Faults) as caught:
+        OpenAIChatCompletionFn("gpt-5", temprature=1, extra_options=[1])
+    told = str(caught.value)
+    assert all(part in told for part in ("OPENAI_API_KEY is not set", 'no option "temprature"', "extra_options is a JSON object"))
