@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
+from functools import partial
 from importlib import import_module
 from random import Random
 from typing import Any, Literal
@@ -25,11 +26,14 @@ from evalframe.core.recorder import Recorder, record_match, record_metrics, reco
 from evalframe.core.reducer import Reducer
 from evalframe.core.sample import Sample
 from evalframe.core.scope import before_call, begin_grading, current_scope
-from evalframe.core.steps import Steps, asked, on_thread
+from evalframe.core.steps import Call, Steps, asked, on_thread
 from evalframe.eval import Eval
 from evalframe.metrics.basic import RunningMean, accuracy_report
 from evalframe.metrics.repeats import RepeatedScores
 from evalframe.solvers.few_shot import FewShot
+
+OUR_GRADERS = "evalframe.graders."
+"""Graders that compute and are done; any other may ask a judge, and must not hold up an event loop meanwhile."""
 
 
 class Graded(Eval):
@@ -183,7 +187,9 @@ class Graded(Eval):
         """The same in steps: see `core/steps.py`."""
         row = self.read(sample)
         answers = yield from self.answers(row, rng)
-        return self.judged(answers, row)
+        if type(self.grader).__module__.startswith(OUR_GRADERS):
+            return self.judged(answers, row)
+        return (yield Call(partial(self.judged, answers, row)))
 
     def on_limit(self, sample: Any, rng: Random, limit: Limit) -> Any:
         """Grade the last answer that there is; a sample that was cut before any has an empty one."""

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from loopback import Answer, ModelStub, chat, refused, said
 
-from evalframe import Completion, Eval, ask, read_log, record_match, run_eval
+from evalframe import Completion, Eval, Grade, ask, read_log, record_match, run_eval
+from evalframe.completion_fns.openai import OpenAIChatCompletionFn
 
 MATCH = "evalframe.evals.basic:Match"
 
@@ -121,6 +122,28 @@ def test_an_async_function_may_be_asked_by_any_eval(asks):
 
     assert asks(later).report["accuracy"] == 1.0
     assert asks(later, executor="threads", log="threads.jsonl").report["accuracy"] == 1.0
+
+
+class Judged:
+    """A grader that asks a judge."""
+
+    needs_ideal = False
+
+    def __init__(self, base_url):
+        self.judge = OpenAIChatCompletionFn("judge", base_url=base_url)
+
+    def __call__(self, completion, sample):
+        return Grade.correct() if self.judge(f"Is it {completion}").completions[0] == completion else Grade.incorrect()
+
+
+def test_judges_are_asked_several_at_once_and_hold_nobody_up(asks):
+    with ModelStub(Peak()) as stub:
+        stub.answer = peak = Peak()
+        grader = {"class": f"{__name__}:Judged", "args": {"base_url": stub.base_url}}
+        result = asks("echo", cls="evalframe.evals.graded:Graded", threads=10, extra_eval_params={"grader": grader})
+    assert result.status == "success"
+    assert result.report["judge_usage"]["judge"]["calls"] == 20
+    assert peak.peak > 5
 
 
 def test_retries_pauses_and_waiting_are_booked(asks, monkeypatch):
