@@ -43,6 +43,7 @@ CONNECT_S = 10.0
 """Seconds to connect to one address, TLS and a proxy's tunnel included."""
 LARGEST_BODY_BYTES = 64 << 20
 CHUNK_BYTES = 1 << 18
+TUNNEL_REFUSED = "Tunnel connection failed: 407"
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
 BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
@@ -336,7 +337,7 @@ def certificates() -> SSLContext:
 def fault(error: Exception, request: Send, proxy: str | None) -> Reply:
     """What went wrong on the network, as a reply."""
     if isinstance(error, ProxyError):
-        if "407" in str(error.original_error):  # a tunnel that was refused: http.client has no class for it
+        if TUNNEL_REFUSED in str(error.original_error):  # http.client has no class for it
             return refused_by(proxy or "")
         told, timed_out = reason(error.original_error, shown_proxy(proxy or ""), request.timeout_s)
         said = f"no way through the proxy {shown_proxy(proxy or '')}: {told}"

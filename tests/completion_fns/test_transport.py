@@ -154,6 +154,15 @@ def test_a_fault_of_the_proxy_names_the_proxy_without_its_password(monkeypatch, 
     assert "secret" not in str(caught.value)
 
 
+def test_a_port_that_looks_like_a_status_is_none():
+    from urllib3.exceptions import NewConnectionError, ProxyError
+
+    refused = NewConnectionError(None, "HTTPConnection(host='127.0.0.1', port=50407): Failed to establish a new connection")
+    told = transport_module.fault(ProxyError("no way", refused), Send("http://h/v1", {}, b""), "http://127.0.0.1:50407")
+    assert told.status == 0
+    assert told.fault.startswith("no way through the proxy 127.0.0.1:50407")
+
+
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_proxy_that_wants_a_password_ends_the_run_and_is_named(monkeypatch, scheme):
     refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
