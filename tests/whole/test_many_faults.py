@@ -40,8 +40,8 @@ class Flaky:
 @pytest.mark.parametrize(
     ("executor", "rows"),
     [
-        pytest.param("threads", 1_000, marks=pytest.mark.slow),
-        pytest.param("coroutines", 1_000, marks=pytest.mark.slow),
+        pytest.param("threads", 500, marks=pytest.mark.slow),
+        pytest.param("coroutines", 500, marks=pytest.mark.slow),
         pytest.param("threads", 10_000, marks=pytest.mark.torture),
         pytest.param("coroutines", 10_000, marks=pytest.mark.torture),
     ],
