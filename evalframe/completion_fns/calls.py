@@ -204,7 +204,8 @@ def give_up(request: Send, reply: Reply, unreadable: Unreadable | None, *, tries
     if unreadable is not None:
         start = masked(request, reply.body[: 4 * SHOWN_CHARACTERS].decode("utf-8", "replace"))[:SHOWN_CHARACTERS]
         raise BadReply(
-            f"{endpoint(request)} answered {often} what cannot be read, the last time because {unreadable}. Its body begins: {start!r}.",
+            f"{endpoint(request)} answered {often} what cannot be read, the last time because {masked(request, str(unreadable))}. "
+            f"Its body begins: {start!r}.",
             do="Check that the base URL is that of the model's endpoint." if start.lstrip().startswith("<") else (),
         )
     do = "Raise timeout_s (EVALS_THREAD_TIMEOUT) if the model needs longer." if reply.timed_out else ()
@@ -214,7 +215,7 @@ def give_up(request: Send, reply: Reply, unreadable: Unreadable | None, *, tries
 def cause(request: Send, reply: Reply, unreadable: Unreadable | None) -> str:
     """Why a try failed: one sentence without a full stop."""
     if unreadable is not None:
-        return str(unreadable)
+        return masked(request, str(unreadable))
     if reply.fault is not None:
         return masked(request, reply.fault)
     said = server_message(request, reply)
@@ -278,7 +279,9 @@ def masked(request: Send, text: str) -> str:
     """A text without the keys that the request was sent with: some servers repeat them."""
     for name, value in request.headers.items():
         if names_secret(name) or (value in request.secrets and len(value) >= SHORTEST_SECRET):
-            text = text.replace(value.split()[-1] if value.split() else "\0", MASK)
+            pieces = [piece for piece in re.split(r"[\s;,=]+", value) if len(piece) >= SHORTEST_SECRET]
+            for piece in sorted({value, *value.split()[-1:], *pieces}, key=len, reverse=True):
+                text = text.replace(piece, MASK) if piece else text
     for value in in_query(request.url):
         text = text.replace(value, MASK)
     return text

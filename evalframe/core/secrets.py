@@ -22,6 +22,7 @@ USERINFO = re.compile(r"(?<=://)[^/@\s\"'\\]+(?=@)")
 QUERY = re.compile(r"(?<=[?&])([A-Za-z0-9_.\-]{1,64})=([^&#\s\"'\\]+)")
 QUERY_NAMES = frozenset({"code", "sig", "signature"})
 """Names in queries of URLs that hold secrets, beside those that say so."""
+SCHEME = re.compile(r"(?:bearer|basic|token)\s+\S", re.IGNORECASE)
 HEADERS = frozenset({"headers", "extra_headers"})
 PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent", "anthropic-version", "anthropic-beta", "http-referer", "x-title"})
 """Headers that never hold a secret."""
@@ -77,7 +78,8 @@ class Secrets:
 
     def add_arguments(self, arguments: Any) -> None:
         """Learn the secrets among arguments, however deep they lie."""
-        self.add(found for found in _secret_values(arguments) if isinstance(found, str))
+        found = [value for value in _secret_values(arguments) if isinstance(value, str)]
+        self.add([*found, *(value.split(None, 1)[1] for value in found if SCHEME.match(value))])  # a reply may repeat it without "Bearer"
 
     def mask(self, text: str) -> str:
         """The text without secrets."""

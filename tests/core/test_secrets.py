@@ -74,3 +74,9 @@ def test_headers_are_secret_but_for_those_that_never_are():
     secrets = Secrets()
     secrets.add_arguments(arguments)
     assert secrets.mask("tok-12345678 json") == "*** json"
+
+
+def test_a_token_is_known_without_the_word_before_it():
+    secrets = Secrets()
+    secrets.add_arguments({"headers": {"authorization": "Bearer tok-12345678"}})
+    assert secrets.mask("Bearer tok-12345678, tok-12345678") == "***, ***"

@@ -1,6 +1,9 @@
 """Each bundled provider, built as a run builds it: where it asks, with whose key, and with nobody else's."""
 
 import os
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from loopback import ModelStub, said
@@ -33,6 +36,18 @@ def test_the_table_of_the_file_is_read_whole():
     assert len(set(KEYS.values())) == len(KEYS)
 
 
+def test_the_table_of_the_docs_names_every_provider_its_key_and_its_address():
+    page = (Path(__file__).parents[2] / "docs" / "providers.md").read_text(encoding="utf-8")
+    rows = {found[1]: found[0] for found in re.finditer(r"^\| `(\w+)/.*$", page, re.MULTILINE)}
+    assert rows.keys() == ENTRIES.keys()
+    for name in REMOTE:
+        assert f"`{KEYS[name]}`" in rows[name], name
+        told = ENTRIES[name].get("base_url")
+        variable, address = (told.name, told.default) if hasattr(told, "default") else ("", told or "")
+        assert urlsplit(address).netloc in rows[name], name
+        assert variable in rows[name], name
+
+
 @pytest.mark.parametrize("name", REMOTE)
 def test_only_its_own_key_is_sent_to_a_provider(environment, name):
     for variable, secret in SECRETS.items():
@@ -54,6 +69,17 @@ def test_without_a_key_it_says_which_variable_is_missing(environment, name):
     else:
         with pytest.raises(MissingKey, match=f"{KEYS[name]} is not set"):
             Registry().make_completion_fn(f"{name}/m")
+
+
+RENAMED = [name for name in REMOTE if (ENTRIES[name].get("renames") or {}).get("max_completion_tokens") == "max_tokens"]
+
+
+@pytest.mark.parametrize("name", RENAMED)
+def test_a_limit_of_tokens_is_not_lost_where_only_the_older_name_is_known(environment, name):
+    with ModelStub(lambda number, body: said("4")) as stub:
+        made = Registry().make_completion_fn(f"{name}/m", base_url=stub.base_url, api_key="k", max_completion_tokens=5)
+        assert made("2+2?").completions == ["4"]
+        assert stub.bodies[0] == {"model": "m", "messages": [{"role": "user", "content": "2+2?"}], "max_tokens": 5}
 
 
 @pytest.mark.parametrize("name", LOCAL)
